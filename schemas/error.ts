@@ -1,4 +1,5 @@
 import * as v from "valibot";
+import { JsonObject } from "./json.ts";
 
 /** Every code an API error may carry and its HTTP status (spec section 7.1, contract section 4). */
 export const ERROR_STATUS = {
@@ -29,7 +30,7 @@ export const ErrorEnvelope = v.object({
   error: v.object({
     code: v.picklist(Object.keys(ERROR_STATUS) as [ErrorCode, ...ErrorCode[]]),
     message: v.string(),
-    details: v.optional(v.record(v.string(), v.unknown())),
+    details: v.optional(JsonObject),
     request_id: v.string(),
   }),
 });
@@ -39,5 +40,5 @@ export type ErrorEnvelope = v.InferOutput<typeof ErrorEnvelope>;
 export interface Refusal {
   readonly code: ErrorCode;
   readonly message: string;
-  readonly details?: Record<string, unknown>;
+  readonly details?: JsonObject;
 }

@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { JobId } from "./ids.ts";
+import { JsonObject } from "./json.ts";
 import { MAX_METADATA_BYTES } from "./limits.ts";
 
 /** ISO 8601, UTC, milliseconds. */
@@ -33,7 +34,7 @@ export const JobError = v.object({
   code: JobErrorCode,
   message: v.string(),
   node_id: v.optional(v.string()),
-  details: v.optional(v.record(v.string(), v.unknown())),
+  details: v.optional(JsonObject),
 });
 export type JobError = v.InferOutput<typeof JobError>;
 
@@ -80,7 +81,7 @@ export type Timing = v.InferOutput<typeof Timing>;
 
 /** The caller's own words, returned with the job. */
 export const Metadata = v.pipe(
-  v.looseObject({}),
+  JsonObject,
   v.check(
     (value) => new TextEncoder().encode(JSON.stringify(value)).length <= MAX_METADATA_BYTES,
     `must be at most ${MAX_METADATA_BYTES} bytes as JSON`,
@@ -102,7 +103,7 @@ export const JobRecord = v.object({
   progress: v.optional(Progress),
   attempt: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1))),
   timing: v.optional(Timing),
-  metadata: v.optional(v.looseObject({})),
+  metadata: v.optional(JsonObject),
   webhook: v.optional(
     v.object({
       status: v.picklist(["pending", "delivered", "failed"]),

@@ -1,5 +1,6 @@
 import * as v from "valibot";
 import { AccountId, JobId, PoolName, RunnerId } from "./ids.ts";
+import { JsonObject } from "./json.ts";
 import { JobErrorCode, OutputDescription, Progress } from "./job.ts";
 import { MAX_OUTPUT_BYTES, MAX_OUTPUT_FILES } from "./limits.ts";
 
@@ -147,7 +148,7 @@ const Outcome = v.variant("outcome", [
       code: JobErrorCode,
       message: v.pipe(v.string(), v.maxLength(2048)),
       node_id: v.optional(v.pipe(v.string(), v.maxLength(200))),
-      details: v.optional(v.record(v.string(), v.unknown())),
+      details: v.optional(JsonObject),
     }),
     times: ExecutionTimes,
   }),

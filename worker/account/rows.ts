@@ -1,0 +1,285 @@
+import type { OutputDescription } from "../../schemas/job.ts";
+import type { KeyUse } from "./admission.ts";
+import type { Delivery } from "./deliveries.ts";
+import type { Job, Phase } from "./jobs.ts";
+import type { Key, RequestWindow, Settings } from "./keys.ts";
+import type { AccountStore, AttemptLog, StoredJob, Timer, TimerKind } from "./store.ts";
+
+type SqlValue = string | number | null;
+type Row = Record<string, unknown>;
+
+/** As much of SQLite as is used: a Durable Object's `SqlStorage` has it. */
+export interface Sql {
+  exec(query: string, ...bindings: SqlValue[]): { toArray(): Row[] };
+}
+
+const orNull = (value: number | undefined): number | null => value ?? null;
+const parse = <T>(row: Row): T => JSON.parse(String(row.body)) as T;
+
+/** The account's rows in SQLite; docs/storage.md describes them. */
+export class Rows implements AccountStore {
+  readonly #sql: Sql;
+
+  constructor(sql: Sql) {
+    this.#sql = sql;
+  }
+
+  #one(query: string, ...bindings: SqlValue[]): Row | undefined {
+    return this.#sql.exec(query, ...bindings).toArray()[0];
+  }
+
+  settings(): Settings | undefined {
+    const row = this.#one("SELECT body FROM settings WHERE id = 1");
+    return row && parse<Settings>(row);
+  }
+
+  putSettings(settings: Settings): void {
+    this.#sql.exec("INSERT OR REPLACE INTO settings (id, body) VALUES (1, ?)", JSON.stringify(settings));
+  }
+
+  #toKey(row: Row): Key {
+    return {
+      key_hash: String(row.key_hash),
+      prefix: String(row.prefix),
+      name: String(row.name),
+      created_at: Number(row.created_at),
+      ...(row.revoked_at === null ? {} : { revoked_at: Number(row.revoked_at) }),
+      ...(row.last_used_at === null ? {} : { last_used_at: Number(row.last_used_at) }),
+      window: { opened_at: Number(row.window_opened_at), used: Number(row.window_used) },
+    };
+  }
+
+  key(hash: string): Key | undefined {
+    const row = this.#one("SELECT * FROM keys WHERE key_hash = ?", hash);
+    return row && this.#toKey(row);
+  }
+
+  keys(): Key[] {
+    return this.#sql
+      .exec("SELECT * FROM keys ORDER BY created_at, key_hash")
+      .toArray()
+      .map((row) => this.#toKey(row));
+  }
+
+  putKey(key: Key): void {
+    this.#sql.exec(
+      "INSERT OR REPLACE INTO keys VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+      key.key_hash,
+      key.prefix,
+      key.name,
+      key.created_at,
+      orNull(key.revoked_at),
+      orNull(key.last_used_at),
+      key.window.opened_at,
+      key.window.used,
+    );
+  }
+
+  putWindow(hash: string, window: RequestWindow, last_used_at: number): void {
+    this.#sql.exec(
+      "UPDATE keys SET window_opened_at = ?, window_used = ?, last_used_at = ? WHERE key_hash = ?",
+      window.opened_at,
+      window.used,
+      last_used_at,
+      hash,
+    );
+  }
+
+  job(id: string): StoredJob | undefined {
+    const row = this.#one("SELECT seq, body FROM jobs WHERE job_id = ?", id);
+    return row && { seq: Number(row.seq), job: parse<Job>(row) };
+  }
+
+  insertJob(job: Job, prompt: string | undefined): StoredJob {
+    const row = this.#one(
+      "INSERT INTO jobs (job_id, key_hash, phase, priority, fresh, body) VALUES (?, ?, ?, ?, 1, ?) RETURNING seq",
+      job.job_id,
+      job.key_hash,
+      job.phase,
+      job.priority,
+      JSON.stringify(job),
+    );
+    if (prompt !== undefined) this.#sql.exec("INSERT INTO prompts (job_id, body) VALUES (?, ?)", job.job_id, prompt);
+    return { seq: Number(row?.seq), job };
+  }
+
+  putJob(job: Job): void {
+    this.#sql.exec(
+      "UPDATE jobs SET phase = ?, fresh = ?, body = ? WHERE job_id = ?",
+      job.phase,
+      job.fence === 0 ? 1 : 0,
+      JSON.stringify(job),
+      job.job_id,
+    );
+  }
+
+  deleteJob(id: string): void {
+    for (const table of ["attempts", "deliveries", "files", "prompts", "jobs"]) {
+      this.#sql.exec(`DELETE FROM ${table} WHERE job_id = ?`, id);
+    }
+    this.#sql.exec("DELETE FROM timers WHERE ref = ? AND kind IN ('job', 'delivery')", id);
+  }
+
+  prompt(id: string): string | undefined {
+    const row = this.#one("SELECT body FROM prompts WHERE job_id = ?", id);
+    return row && String(row.body);
+  }
+
+  deletePrompt(id: string): void {
+    this.#sql.exec("DELETE FROM prompts WHERE job_id = ?", id);
+  }
+
+  files(id: string): OutputDescription[] {
+    return this.#sql
+      .exec("SELECT body FROM files WHERE job_id = ? ORDER BY n", id)
+      .toArray()
+      .map((row) => parse<OutputDescription>(row));
+  }
+
+  putFiles(id: string, files: readonly OutputDescription[]): void {
+    for (const [n, file] of files.entries()) {
+      this.#sql.exec("INSERT INTO files (job_id, n, body) VALUES (?, ?, ?)", id, n, JSON.stringify(file));
+    }
+  }
+
+  use(keyHash: string): KeyUse {
+    const rows = this.#sql
+      .exec(
+        "SELECT phase, COUNT(*) AS n FROM jobs WHERE phase <> 'ended' AND phase IN ('waiting', 'ready', 'placed', 'running') AND key_hash = ? GROUP BY phase",
+        keyHash,
+      )
+      .toArray();
+    let slots = 0;
+    let places = 0;
+    for (const row of rows) {
+      if (row.phase === "waiting") places += Number(row.n);
+      else slots += Number(row.n);
+    }
+    return { slots, places };
+  }
+
+  firstWaiting(keyHash: string): Job | undefined {
+    const row = this.#one(
+      "SELECT body FROM jobs WHERE phase <> 'ended' AND phase = 'waiting' AND key_hash = ? ORDER BY priority DESC, seq LIMIT 1",
+      keyHash,
+    );
+    return row && parse<Job>(row);
+  }
+
+  weakestReady(keyHash: string): Job | undefined {
+    const row = this.#one(
+      "SELECT body FROM jobs WHERE phase <> 'ended' AND phase = 'ready' AND key_hash = ? AND fresh = 1 ORDER BY priority, seq DESC LIMIT 1",
+      keyHash,
+    );
+    return row && parse<Job>(row);
+  }
+
+  inPhases(phases: readonly Phase[], limit: number): Job[] {
+    const marks = phases.map(() => "?").join(", ");
+    return this.#sql
+      .exec(
+        `SELECT body FROM jobs WHERE phase <> 'ended' AND phase IN (${marks}) ORDER BY seq LIMIT ?`,
+        ...phases,
+        limit,
+      )
+      .toArray()
+      .map((row) => parse<Job>(row));
+  }
+
+  waitingBefore({ seq, job }: StoredJob): number {
+    const row = this.#one(
+      `SELECT COUNT(*) AS n FROM jobs WHERE phase <> 'ended' AND phase = 'waiting' AND key_hash = ?
+       AND (priority > ? OR (priority = ? AND seq < ?))`,
+      job.key_hash,
+      job.priority,
+      job.priority,
+      seq,
+    );
+    return Number(row?.n ?? 0);
+  }
+
+  page(before: number | undefined, limit: number): StoredJob[] {
+    return this.#sql
+      .exec(
+        "SELECT seq, body FROM jobs WHERE seq < ? ORDER BY seq DESC LIMIT ?",
+        before ?? Number.MAX_SAFE_INTEGER,
+        limit,
+      )
+      .toArray()
+      .map((row) => ({ seq: Number(row.seq), job: parse<Job>(row) }));
+  }
+
+  delivery(id: string): Delivery | undefined {
+    const row = this.#one("SELECT body FROM deliveries WHERE job_id = ?", id);
+    return row && parse<Delivery>(row);
+  }
+
+  putDelivery(delivery: Delivery): void {
+    this.#sql.exec(
+      "INSERT OR REPLACE INTO deliveries (job_id, status, due_at, claimed_until, body) VALUES (?, ?, ?, ?, ?)",
+      delivery.job_id,
+      delivery.status,
+      delivery.due_at,
+      orNull(delivery.claimed_until),
+      JSON.stringify(delivery),
+    );
+  }
+
+  deliveriesInFlight(now: number): number {
+    const row = this.#one("SELECT COUNT(*) AS n FROM deliveries WHERE status = 'pending' AND claimed_until > ?", now);
+    return Number(row?.n ?? 0);
+  }
+
+  overdueDelivery(now: number): Delivery | undefined {
+    const row = this.#one(
+      "SELECT body FROM deliveries WHERE status = 'pending' AND due_at <= ? AND claimed_until IS NULL ORDER BY due_at LIMIT 1",
+      now,
+    );
+    return row && parse<Delivery>(row);
+  }
+
+  logAttempt(id: string, attempt: AttemptLog): void {
+    this.#sql.exec(
+      "INSERT OR REPLACE INTO attempts (job_id, round, n, body) VALUES (?, ?, ?, ?)",
+      id,
+      attempt.round,
+      attempt.n,
+      JSON.stringify(attempt),
+    );
+  }
+
+  setTimer(kind: TimerKind, ref: string, due_at: number): void {
+    this.#sql.exec("INSERT OR REPLACE INTO timers (kind, ref, due_at, tries) VALUES (?, ?, ?, 0)", kind, ref, due_at);
+  }
+
+  clearTimer(kind: TimerKind, ref: string): void {
+    this.#sql.exec("DELETE FROM timers WHERE kind = ? AND ref = ?", kind, ref);
+  }
+
+  postponeTimer(timer: Timer, due_at: number): void {
+    this.#sql.exec(
+      "UPDATE timers SET due_at = ?, tries = ? WHERE kind = ? AND ref = ?",
+      due_at,
+      timer.tries + 1,
+      timer.kind,
+      timer.ref,
+    );
+  }
+
+  dueTimers(now: number, limit: number): Timer[] {
+    return this.#sql
+      .exec("SELECT kind, ref, due_at, tries FROM timers WHERE due_at <= ? ORDER BY due_at LIMIT ?", now, limit)
+      .toArray()
+      .map((row) => ({
+        kind: String(row.kind) as TimerKind,
+        ref: String(row.ref),
+        due_at: Number(row.due_at),
+        tries: Number(row.tries),
+      }));
+  }
+
+  earliestTimer(): number | undefined {
+    const row = this.#one("SELECT MIN(due_at) AS due_at FROM timers");
+    return row === undefined || row.due_at === null ? undefined : Number(row.due_at);
+  }
+}

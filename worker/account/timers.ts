@@ -1,0 +1,78 @@
+import type { Account } from "./account.ts";
+import { sweep } from "./deliveries.ts";
+import { deadlineOf, pastDeadline } from "./jobs.ts";
+import { decodeRemoval, owe, removalsAtExpiry } from "./outbox.ts";
+import type { Timer } from "./store.ts";
+
+/** What happens when a named timer is due (design section 4, "Timers"). Each runs in a transaction of its own. */
+
+/** An alarm takes this many rows and comes back for the rest. */
+export const TIMERS_PER_ALARM = 200;
+/** Removals that nobody confirmed are tried again after this long, doubling. */
+const REMOVAL_RETRY_MS = 30_000;
+const BACKOFF_MS = 5_000;
+const MAX_BACKOFF_MS = 3_600_000;
+
+/** How long a timer that failed is left alone. */
+export const backoff = (tries: number, base_ms = BACKOFF_MS): number =>
+  Math.min(base_ms * 2 ** Math.min(tries, 20), MAX_BACKOFF_MS);
+
+export function fire(account: Account, timer: Timer, now: number): void {
+  switch (timer.kind) {
+    case "job":
+      fireJob(account, timer.ref, now);
+      break;
+    case "sync":
+      fireSync(account, now);
+      break;
+    case "delivery":
+      fireDelivery(account, timer.ref, now);
+      break;
+    case "removal":
+      account.store.postponeTimer(timer, now + backoff(timer.tries, REMOVAL_RETRY_MS));
+      account.owes({ kind: "remove", removal: decodeRemoval(timer) });
+      break;
+  }
+}
+
+function fireJob(account: Account, job_id: string, now: number): void {
+  const { store } = account;
+  const job = account.load(job_id)?.job;
+  if (!job) {
+    store.clearTimer("job", job_id);
+  } else if (job.phase === "ended" && now >= deadlineOf(job)) {
+    for (const removal of removalsAtExpiry(account.mustSettings.account_id, job)) owe(store, removal, now);
+    store.deleteJob(job_id);
+  } else {
+    const step = pastDeadline(job, account.retention, now);
+    if (step) account.apply(step, now);
+    else store.setTimer("job", job_id, deadlineOf(job));
+  }
+}
+
+/** Keeps the conversation with the fleet going while any job of the account is open to it. */
+function fireSync(account: Account, now: number): void {
+  if (account.store.inPhases(["ready", "placed", "running"], 1).length === 0) {
+    account.store.clearTimer("sync", "");
+    return;
+  }
+  account.keepSyncing(now, account.link.again_in_ms);
+  account.link.forget();
+  account.owes({ kind: "sync" });
+}
+
+function fireDelivery(account: Account, job_id: string, now: number): void {
+  const { store } = account;
+  const before = store.delivery(job_id);
+  const swept = before && sweep(before, now);
+  if (!swept) {
+    store.clearTimer("delivery", job_id);
+    return;
+  }
+  const { delivery, send, next_at } = swept;
+  if (delivery !== before) store.putDelivery(delivery);
+  if (next_at === undefined) store.clearTimer("delivery", job_id);
+  else store.setTimer("delivery", job_id, next_at);
+  const delay_s = Math.max(0, Math.ceil((delivery.due_at - now) / 1000));
+  if (send) account.owes({ kind: "deliver", job_id, round: delivery.round, delay_s });
+}

@@ -1,0 +1,73 @@
+import { Hono, type MiddlewareHandler } from "hono";
+import { requestId } from "hono/request-id";
+import type { TargetRules } from "../schemas/targets.ts";
+import { authenticate, type AuthVariables } from "./auth.ts";
+import type { Env } from "./env.ts";
+import { ApiError, errorResponse, refusalOf } from "./errors.ts";
+import { log, reasonOf } from "./log.ts";
+import { operatorRoutes } from "./operator/routes.ts";
+import { outputs } from "./outputs/route.ts";
+import { rateHeaders } from "./rate-headers.ts";
+import { jobRoutes } from "./routes/jobs.ts";
+import { edgeKeys } from "./runners/edge-keys.ts";
+import { runnerRoutes } from "./runners/routes.ts";
+
+/** What a deployment and the local start differ in. */
+export interface Switches {
+  /** Which webhook URLs may be given and called. */
+  readonly webhookTargets: (env: Env) => TargetRules;
+  /** Which URLs runners may be enrolled at. */
+  readonly runnerTargets: (env: Env) => TargetRules;
+  /** Refuses requests before anything else sees them. */
+  readonly guard?: MiddlewareHandler<{ Bindings: Env }>;
+}
+
+type V1 = { Bindings: Env; Variables: AuthVariables };
+
+/** A path of ours, called with a method that it has not. */
+const wrongMethod =
+  (allow: string): MiddlewareHandler<V1> =>
+  async (c) => {
+    throw await c
+      .get("caller")
+      .refuse(refusalOf("method_not_allowed", `This address allows ${allow}.`), { Allow: allow });
+  };
+
+/** The public API: rate headers on everything, authentication before everything. */
+function v1(switches: Switches) {
+  return new Hono<V1>()
+    .use(rateHeaders())
+    .use(authenticate())
+    .route("/jobs", jobRoutes(switches))
+    .all("/jobs", wrongMethod("GET, HEAD, POST"))
+    .all("/jobs/:job_id", wrongMethod("GET, HEAD"))
+    .all("*", async (c) => {
+      throw await c.get("caller").refuse(refusalOf("not_found"));
+    });
+}
+
+/** Middleware order, route mounts, the one error handler. */
+export function createApp(switches: Switches) {
+  const app = new Hono<{ Bindings: Env }>();
+  app.use(requestId({ headerName: "" }), async (c, next) => {
+    await next();
+    c.res.headers.set("X-Request-Id", c.get("requestId"));
+  });
+  if (switches.guard) app.use(switches.guard);
+  app.onError((error, c) => {
+    if (error instanceof ApiError) return errorResponse(c, error);
+    log("error", "internal_error", { request_id: c.get("requestId"), path: c.req.path, reason: reasonOf(error) });
+    return errorResponse(c, new ApiError(refusalOf("internal_error")));
+  });
+  app.notFound((c) => errorResponse(c, new ApiError(refusalOf("not_found"))));
+  app.route("/v1", v1(switches));
+  app.route("/outputs", outputs);
+  app.route("/runners", runnerRoutes(switches));
+  app.route("/operator", operatorRoutes);
+  app.get("/healthz", (c) => c.json({ ok: true }));
+  app.get("/.well-known/jwks.json", async (c) => {
+    const { published } = await edgeKeys(c.env);
+    return c.json(published, 200, { "Cache-Control": "public, max-age=300" });
+  });
+  return app;
+}

@@ -1,0 +1,114 @@
+import { DurableObject } from "cloudflare:workers";
+import type { Heartbeat, HeartbeatAnswer } from "../../schemas/runner-protocol.ts";
+import type { Env } from "../env.ts";
+import { log, reasonOf } from "../log.ts";
+import { START_GRACE_MS, type Watch } from "./losses.ts";
+import { Pool } from "./pool.ts";
+import { type EnrolToken, type RosterEntry, RosterRows } from "./roster.ts";
+import type { FleetNews, SyncAnswer, SyncRequest } from "./sync.ts";
+import { type FleetStatus, type RunnerView, viewFleet, viewRunners } from "./views.ts";
+
+/** Key-value entry of the object's storage: when the grace after a start ends. Absent once it has been used up. */
+const GRACE_KEY = "grace_until";
+
+export type Enrolment = { readonly ok: true; readonly entry: RosterEntry } | { readonly ok: false };
+
+/** One fleet as a Durable Object: a shell that gives the pure pool a clock, its roster and a way to tell accounts (design section 5). */
+export class FleetObject extends DurableObject<Env> {
+  readonly #pool: Pool;
+  readonly #roster: RosterRows;
+  readonly #watch: Watch;
+  #armedFor = Number.POSITIVE_INFINITY;
+  #graceOver = false;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    const started_at = Date.now();
+    const stored = ctx.storage.kv.get<number>(GRACE_KEY);
+    if (stored === undefined) ctx.storage.kv.put(GRACE_KEY, started_at + START_GRACE_MS);
+    this.#watch = { started_at, grace_until: stored ?? started_at + START_GRACE_MS };
+    this.#roster = new RosterRows(ctx.storage.sql);
+    this.#pool = new Pool(this.#roster, this.#watch);
+    ctx.blockConcurrencyWhile(async () => {
+      this.#armedFor = (await ctx.storage.getAlarm()) ?? Number.POSITIVE_INFINITY;
+      this.#arm();
+    });
+  }
+
+  /** One message: a synchronous transaction over the roster, the alarm in the same turn, then the news it made. */
+  #run<T>(verb: (pool: Pool, now: number) => T): T {
+    const value = this.ctx.storage.transactionSync(() => verb(this.#pool, Date.now()));
+    this.#arm();
+    for (const [account, news] of this.#pool.takeNews()) this.ctx.waitUntil(this.#tell(account, news));
+    return value;
+  }
+
+  /** A lost call costs time only: the account's next full sync asks for the same. */
+  async #tell(account: string, news: FleetNews): Promise<void> {
+    try {
+      await this.env.ACCOUNT.getByName(account).fleetNews(news);
+    } catch (error) {
+      log("warn", "news_undelivered", { account, reason: reasonOf(error) });
+    }
+  }
+
+  #arm(): void {
+    const next = this.#pool.nextTick(Date.now());
+    if (next === undefined || next >= this.#armedFor) return;
+    this.#armedFor = next;
+    void this.ctx.storage.setAlarm(next);
+  }
+
+  override async alarm(): Promise<void> {
+    this.#armedFor = Number.POSITIVE_INFINITY;
+    this.#run((pool, now) => pool.tick(now));
+    if (!this.#graceOver && Date.now() >= this.#watch.grace_until) {
+      this.#graceOver = true;
+      this.ctx.storage.kv.delete(GRACE_KEY);
+    }
+  }
+
+  sync(request: SyncRequest): SyncAnswer {
+    return this.#run((pool, now) => pool.sync(request, now));
+  }
+
+  /** Null: this runner is not enrolled here, or revoked. */
+  beat(runner_id: string, jkt: string, message: Heartbeat): HeartbeatAnswer | null {
+    return this.#run((pool, now) => pool.beat(runner_id, jkt, message, now)) ?? null;
+  }
+
+  // Enrolment: the token is looked up first and spent when the runner has proven its URL.
+
+  putToken(token: EnrolToken): void {
+    this.#roster.deleteExpiredTokens(Date.now());
+    this.#roster.putToken(token);
+  }
+
+  token(hash: string, jkt: string): EnrolToken | null {
+    const token = this.#roster.token(hash);
+    const usable = token && token.expires_at > Date.now() && (token.used_by === undefined || token.used_by === jkt);
+    return usable ? token : null;
+  }
+
+  /** Spends the token. The key that spent it may repeat the call: an answer may have been lost. */
+  enrol(token_hash: string, entry: RosterEntry): Enrolment {
+    return this.#run((pool) => {
+      const token = this.token(token_hash, entry.jkt);
+      if (!token) return { ok: false };
+      this.#roster.putToken({ ...token, used_by: entry.jkt });
+      return { ok: true, entry: pool.enrol({ ...entry, max_seats: token.max_seats }) };
+    });
+  }
+
+  revoke(runner_id: string): boolean {
+    return this.#run((pool, now) => pool.revoke(runner_id, now));
+  }
+
+  runners(): RunnerView[] {
+    return viewRunners(this.#pool, Date.now());
+  }
+
+  status(): FleetStatus {
+    return viewFleet(this.#pool);
+  }
+}

@@ -1,0 +1,35 @@
+import { isLoopbackHost } from "../schemas/targets.ts";
+import { configOf } from "./config.ts";
+import type { Env } from "./env.ts";
+import { service } from "./service.ts";
+
+export { AccountObject } from "./account/object.ts";
+export { AddressObject } from "./address-limiter.ts";
+export { FleetObject } from "./fleet/object.ts";
+export { Dispatcher } from "./runners/dispatcher.ts";
+
+/**
+ * The Worker as the local start runs it; no deploy bundle contains this file. Its switches work only while the service's own
+ * address and the request's Host are loopback: webhooks may go to loopback (not in a strict start), runners may live there.
+ */
+interface LocalEnv extends Env {
+  /** "1": webhook targets as in production. */
+  readonly LOCAL_STRICT?: string;
+}
+
+const isLocal = (env: Env): boolean => isLoopbackHost(new URL(configOf(env).baseUrl).hostname);
+
+export default service({
+  webhookTargets: (env: LocalEnv) => ({
+    ownHosts: configOf(env).ownHosts,
+    loopback: isLocal(env) && env.LOCAL_STRICT !== "1",
+  }),
+  runnerTargets: (env) => ({ ownHosts: configOf(env).ownHosts, loopback: isLocal(env) }),
+  guard: async function localOnly(c, next) {
+    const host = URL.canParse(`http://${c.req.header("host")}`)
+      ? new URL(`http://${c.req.header("host")}`).hostname
+      : "";
+    if (!isLocal(c.env) || !isLoopbackHost(host)) return c.text("The local service answers on loopback only.", 403);
+    await next();
+  },
+});
