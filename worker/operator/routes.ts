@@ -58,6 +58,11 @@ async function body<S extends v.GenericSchema>(request: Request, schema: S): Pro
   throw new ApiError({ code: "invalid_request", message: `${field}: ${issue.message}`, details: { field } });
 }
 
+function poolOf(pool = DEFAULT_POOL): string {
+  if (v.is(PoolName, pool)) return pool;
+  throw new ApiError({ code: "invalid_request", message: "pool is malformed.", details: { field: "pool" } });
+}
+
 async function knownAccount(env: Env, account_id: string): Promise<DurableObjectStub<AccountObject>> {
   const known = v.is(AccountId, account_id) && (await findAccount(env.DIRECTORY, account_id));
   if (!known) throw new ApiError(refusalOf("not_found", "There is no such account."));
@@ -137,14 +142,17 @@ export const operatorRoutes = new Hono<{ Bindings: Env }>()
     return c.json({ token, pool, max_seats, expires_at: new Date(expires_at).toISOString() }, 201);
   })
   .get("/runners", async (c) => {
-    const pool = c.req.query("pool") ?? DEFAULT_POOL;
-    if (!v.is(PoolName, pool))
-      throw new ApiError({ code: "invalid_request", message: "pool is malformed.", details: { field: "pool" } });
+    const pool = poolOf(c.req.query("pool"));
     return c.json({ pool, runners: await c.env.FLEET.getByName(pool).runners() });
   })
+  .post("/runners/:runner/revoke", async (c) => {
+    const pool = poolOf(c.req.query("pool"));
+    const runner_id = c.req.param("runner");
+    const revoked = await c.env.FLEET.getByName(pool).revoke(runner_id);
+    if (!revoked) throw new ApiError(refusalOf("not_found", "The pool has no such runner."));
+    return c.json({ pool, runner_id, revoked: true });
+  })
   .get("/fleet", async (c) => {
-    const pool = c.req.query("pool") ?? DEFAULT_POOL;
-    if (!v.is(PoolName, pool))
-      throw new ApiError({ code: "invalid_request", message: "pool is malformed.", details: { field: "pool" } });
+    const pool = poolOf(c.req.query("pool"));
     return c.json({ pool, ...(await c.env.FLEET.getByName(pool).status()) });
   });

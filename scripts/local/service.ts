@@ -1,0 +1,87 @@
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { convertV4MiniflareOptions, Miniflare } from "miniflare";
+import { unstable_getMiniflareWorkerOptions, unstable_splitSqlQuery } from "wrangler";
+import { sha256 } from "../../schemas/signed-request.ts";
+import { bundleWorker } from "./bundle.ts";
+import type { Secrets } from "./state.ts";
+
+/** The edge on this machine: the bundled Worker on workerd, with everything it stores in one folder. */
+export interface LocalService {
+  readonly baseUrl: string;
+  stop(): Promise<void>;
+}
+
+export interface LocalServiceOptions {
+  readonly root: string;
+  /** Absolute path; holds databases, objects and their alarms. */
+  readonly storage: string;
+  readonly port: number;
+  readonly secrets: Secrets;
+  readonly strict: boolean;
+  /** The Worker's own log lines. */
+  log(line: string): void;
+  /** workerd died and was started again. */
+  onRestart(): void;
+}
+
+/** Applies the directory's migrations that the database does not have yet, as a deployment's `wrangler d1 migrations apply` does. */
+async function migrateDirectory(mf: Miniflare, root: string): Promise<void> {
+  const db = await mf.getD1Database("DIRECTORY");
+  await db
+    .prepare(
+      "CREATE TABLE IF NOT EXISTS d1_migrations (id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL)",
+    )
+    .run();
+  const { results } = await db.prepare("SELECT name FROM d1_migrations").all<{ name: string }>();
+  const applied = new Set(results.map(({ name }) => name));
+  const folder = join(root, "worker", "directory", "migrations");
+  for (const name of (await readdir(folder)).filter((file) => file.endsWith(".sql")).sort()) {
+    if (applied.has(name)) continue;
+    const statements = unstable_splitSqlQuery(await readFile(join(folder, name), "utf8"));
+    await db.batch([
+      ...statements.map((sql) => db.prepare(sql)),
+      db.prepare("INSERT INTO d1_migrations (name) VALUES (?)").bind(name),
+    ]);
+  }
+}
+
+export async function startService(options: LocalServiceOptions): Promise<LocalService> {
+  const { root, storage, port, secrets, strict, log, onRestart } = options;
+  const bundle = await bundleWorker(root, "worker/local.ts");
+  const { workerOptions } = unstable_getMiniflareWorkerOptions(join(root, "wrangler.toml"));
+  const { modulesRules: _rules, rootPath: _root, ...rest } = workerOptions;
+  const baseUrl = `http://127.0.0.1:${port}`;
+  const mf = new Miniflare({
+    ...convertV4MiniflareOptions({
+      host: "127.0.0.1",
+      port,
+      cf: false,
+      logRequests: false,
+      telemetry: { enabled: false },
+      resourcePersistencePath: storage,
+      handleStructuredLogs: ({ level, message }) => log(`${level} ${message}`),
+      workers: [
+        {
+          ...rest,
+          name: "darkroom",
+          rootPath: bundle.folder,
+          modulesRoot: bundle.folder,
+          modules: [{ type: "ESModule", path: join(bundle.folder, bundle.file) }],
+          bindings: {
+            ...rest.bindings,
+            PUBLIC_BASE_URL: baseUrl,
+            EDGE_SIGNING_KEY: secrets.EDGE_SIGNING_KEY,
+            OUTPUT_URL_KEY: secrets.OUTPUT_URL_KEY,
+            OPERATOR_TOKEN_HASHES: await sha256(secrets.operator_token),
+            LOCAL_STRICT: strict ? "1" : "0",
+          },
+        },
+      ],
+    }),
+    unsafeHandleRuntimeRestart: onRestart,
+  });
+  await mf.ready;
+  await migrateDirectory(mf, root);
+  return { baseUrl, stop: () => mf.dispose() };
+}
