@@ -1,3 +1,5 @@
+import type { JsonObject } from "../schemas/json.ts";
+
 /**
  * The contract between the runner and whatever executes a workflow. Every engine passes the same contract suite
  * (tests/gpu-runner/engine-contract.ts). An engine knows nothing of accounts, leases or the edge.
@@ -62,7 +64,7 @@ export interface EngineFailure {
   /** Written for the customer: no path, address or secret of the host; at most 2 KiB. */
   readonly message: string;
   readonly node_id?: string;
-  readonly details?: Record<string, unknown>;
+  readonly details?: JsonObject;
 }
 
 /** How a run ended. `execution_ms` is time in the engine, measured by a monotonic clock; downloads are not part of it. */
@@ -93,7 +95,8 @@ export interface Engine {
   /**
    * Executes one graph (ComfyUI API format, as JSON text: numbers beyond 2^53 must survive). Expected endings are values of
    * EngineResult; it rejects for faults of the host only. Runs of one engine may overlap, one for each seat. When it settles,
-   * nothing of this run executes any more.
+   * nothing of this run executes any more. An abort that comes after the work is done may still end with its result; a run that
+   * is asked for after `close` is interrupted.
    */
   run(prompt: string, options: RunOptions): Promise<EngineResult>;
   /** Ends all runs (they settle as interrupted) and every process that the engine started. Idempotent. */

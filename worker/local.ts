@@ -26,10 +26,10 @@ export default service({
   }),
   runnerTargets: (env) => ({ ownHosts: configOf(env).ownHosts, loopback: isLocal(env) }),
   guard: async function localOnly(c, next) {
-    const host = URL.canParse(`http://${c.req.header("host")}`)
-      ? new URL(`http://${c.req.header("host")}`).hostname
-      : "";
-    if (!isLocal(c.env) || !isLoopbackHost(host)) return c.text("The local service answers on loopback only.", 403);
+    // The request's URL carries its Host header.
+    if (!isLocal(c.env) || !isLoopbackHost(new URL(c.req.url).hostname)) {
+      return c.text("The local service answers on loopback only.", 403);
+    }
     await next();
   },
 });

@@ -69,7 +69,7 @@ export async function startService(options: LocalServiceOptions): Promise<LocalS
           modulesRoot: bundle.folder,
           modules: [{ type: "ESModule", path: join(bundle.folder, bundle.file) }],
           bindings: {
-            ...rest.bindings,
+            ...(rest.bindings as Record<string, unknown> | undefined),
             PUBLIC_BASE_URL: baseUrl,
             EDGE_SIGNING_KEY: secrets.EDGE_SIGNING_KEY,
             OUTPUT_URL_KEY: secrets.OUTPUT_URL_KEY,

@@ -1,0 +1,40 @@
+import { checkPrompt, type NodeError, type Prompt } from "../../../schemas/prompt.ts";
+import type { EngineFailure } from "../../engine.ts";
+
+/** A graph that can't be run, for reasons that are told to its author. */
+export type Refusal = { readonly ok: false; readonly error: EngineFailure };
+
+/** At most this many nodes are listed, so that a reply to a hostile graph stays small. */
+const MAX_LISTED_NODES = 100;
+
+/** `invalid_prompt` with the reasons node by node. Ids are strangers' words: fromEntries never sets a prototype. */
+export function refuse(message: string, nodeErrors: ReadonlyMap<string, readonly NodeError[]> = new Map()): Refusal {
+  const listed = [...nodeErrors].slice(0, MAX_LISTED_NODES);
+  const [first] = listed;
+  if (!first) return { ok: false, error: { code: "invalid_prompt", message } };
+  const details = { node_errors: Object.fromEntries(listed) };
+  return { ok: false, error: { code: "invalid_prompt", message, node_id: first[0], details } };
+}
+
+/** Parses JSON; whole numbers beyond 2^53 become bigints, so that not a digit is lost. */
+function parseExact(text: string): unknown {
+  return JSON.parse(text, (_key, value: unknown, context?: { readonly source?: string }) => {
+    const exact = typeof value !== "number" || !Number.isInteger(value) || Number.isSafeInteger(value);
+    return !exact && /^-?\d+$/.test(context?.source ?? "") ? BigInt(context?.source ?? "") : value;
+  });
+}
+
+/** Reads a graph: its shape, links that lead somewhere, no cycle. What the nodes mean is not looked at. */
+export function readGraph(text: string): { readonly ok: true; readonly graph: Prompt } | Refusal {
+  let value: unknown;
+  try {
+    value = parseExact(text);
+  } catch {
+    return refuse("The prompt is not JSON, or nested too deeply.");
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    return refuse("The prompt must be an object of nodes by their ids.");
+  }
+  const check = checkPrompt({ ...value });
+  return check.ok ? { ok: true, graph: check.prompt } : refuse(check.message, check.nodeErrors);
+}

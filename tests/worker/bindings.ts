@@ -1,0 +1,18 @@
+/** Settings of the Worker under test. The keys are made for tests and used nowhere else. */
+
+export const OPERATOR_TOKEN = "op_test_token_of_the_worker_tests";
+
+export const TEST_BINDINGS = {
+  PUBLIC_BASE_URL: "http://127.0.0.1:8787",
+  EDGE_SIGNING_KEY: JSON.stringify({
+    kty: "OKP",
+    crv: "Ed25519",
+    kid: "test-edge",
+    d: "nWGxne_9WmC6hEr0kuwsxERJxWl7MmkZcDusAxyuf2A",
+    x: "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo",
+  }),
+  OUTPUT_URL_KEY: "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8",
+  // SHA-256 of OPERATOR_TOKEN, base64url.
+  OPERATOR_TOKEN_HASHES: "9a9BSqYeSgxix4KRGDU23ILbrpVr0qQjE5c-xvYHdyc",
+  LOCAL_STRICT: "0",
+};

@@ -1,0 +1,47 @@
+import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-plugin";
+import { defineConfig } from "vitest/config";
+import { TEST_BINDINGS } from "./tests/worker/bindings.ts";
+
+const migrations = await readD1Migrations("./worker/directory/migrations");
+
+export default defineConfig({
+  test: {
+    projects: [
+      {
+        plugins: [
+          cloudflareTest({
+            main: "./worker/index.ts",
+            wrangler: { configPath: "./wrangler.toml" },
+            miniflare: { bindings: { ...TEST_BINDINGS, DIRECTORY_MIGRATIONS: migrations } },
+          }),
+        ],
+        test: {
+          name: "worker",
+          include: ["tests/worker/**/*.test.ts"],
+          setupFiles: ["./tests/worker/setup.ts"],
+          // It ships CommonJS and ES modules mixed; bundled it imports.
+          deps: { optimizer: { ssr: { enabled: true, include: ["itty-durable"] } } },
+        },
+      },
+      {
+        test: {
+          name: "node",
+          environment: "node",
+          include: ["tests/{schemas,account,fleet,gpu-runner,scripts}/**/*.test.ts"],
+          testTimeout: 30_000,
+        },
+      },
+      {
+        test: {
+          name: "e2e",
+          environment: "node",
+          include: ["tests/e2e/**/*.test.ts"],
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
+          // Each starts a service and runners of its own; two cores are shared.
+          fileParallelism: false,
+        },
+      },
+    ],
+  },
+});
