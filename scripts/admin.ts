@@ -1,4 +1,4 @@
-import { join } from "node:path";
+import { resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { callOperator } from "./local/operator.ts";
 import { newSecrets, readLocal } from "./local/state.ts";
@@ -100,7 +100,7 @@ async function access(given: Partial<Record<Name, string>>, folder: string): Pro
   const token = given.token ?? process.env.DARKROOM_OPERATOR_TOKEN;
   if (url && token) return { url: url.replace(/\/$/, ""), token };
   if (url) throw new UsageError("--url needs --token (or DARKROOM_OPERATOR_TOKEN) beside it");
-  const local = await readLocal(join(process.cwd(), folder));
+  const local = await readLocal(resolve(folder));
   if (!local)
     throw new UsageError(`no local service is known in ${folder}/; start it, or name a service by --url and --token`);
   return { url: local.base_url, token: local.operator_token };

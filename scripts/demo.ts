@@ -1,5 +1,6 @@
 import { mkdir, readdir, readFile, writeFile } from "node:fs/promises";
-import { basename, join, relative } from "node:path";
+import { basename, join, relative, resolve } from "node:path";
+import { parseArgs } from "node:util";
 import type { JobRecord } from "../schemas/job.ts";
 import { submitJob, watchJob } from "./local/client.ts";
 import { isOwned } from "./local/processes.ts";
@@ -18,7 +19,8 @@ const WEBHOOK_TIMEOUT_MS = 60_000;
 const POLL_MS = 60;
 
 const root = join(import.meta.dirname, "..");
-const folder = join(root, ".darkroom");
+const { values } = parseArgs({ options: { folder: { type: "string", default: join(root, ".darkroom") } } });
+const folder = resolve(values.folder);
 const say = (line = ""): void => console.log(line);
 const here = (path: string): string => relative(process.cwd(), path);
 

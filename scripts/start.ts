@@ -1,4 +1,4 @@
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { onStopSignal } from "./local/signals.ts";
 import { type Stack, startStack } from "./local/stack.ts";
@@ -47,7 +47,7 @@ try {
   console.log(`Darkroom starts${strict ? " (strict)" : ""} ...`);
   stack = await startStack({
     root,
-    folder: join(process.cwd(), folder),
+    folder: resolve(folder),
     strict,
     say,
     ...(port === undefined ? {} : { port }),

@@ -17,6 +17,8 @@ import * as requests from "./requests.ts";
 import { Rows } from "./rows.ts";
 import { backoff, fire, TIMERS_PER_ALARM } from "./timers.ts";
 
+/** More executions than an account can have at once. */
+const MAX_HELD = 1_000;
 /** Windows and acceptances wait this long for a transaction that happens anyway. */
 const WRITE_BEHIND_MS = 1_000;
 /** An alarm that dies comes back after this long. */
@@ -47,9 +49,15 @@ export class AccountObject extends DurableObject<Env> {
       this.#armedFor = (await ctx.storage.getAlarm()) ?? Number.POSITIVE_INFINITY;
       this.#arm();
     });
-    for (const job of this.#account.store.inPhases(["placed"], 1000)) {
-      this.#perform({ kind: "dispatch", job_id: job.job_id, fence: job.fence });
-    }
+    this.#resume();
+  }
+
+  /** What an earlier life of this object may have left half done: dispatches without an answer, a conversation cut short. */
+  #resume(): void {
+    const { store } = this.#account;
+    for (const { job_id, fence } of store.inPhases(["placed"], MAX_HELD))
+      this.#perform({ kind: "dispatch", job_id, fence });
+    if (store.inPhases(["ready", "placed", "running"], 1).length > 0) this.#perform({ kind: "sync" });
   }
 
   /** One verb: one synchronous transaction, the alarm in the same turn, then what it owes. */

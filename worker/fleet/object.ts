@@ -37,7 +37,15 @@ export class FleetObject extends DurableObject<Env> {
 
   /** One message: a synchronous transaction over the roster, the alarm in the same turn, then the news it made. */
   #run<T>(verb: (pool: Pool, now: number) => T): T {
-    const value = this.ctx.storage.transactionSync(() => verb(this.#pool, Date.now()));
+    let value: T;
+    try {
+      value = this.ctx.storage.transactionSync(() => verb(this.#pool, Date.now()));
+    } catch (error) {
+      // Memory may be half changed. It can all be said again, so a fresh object is the safe one.
+      log("error", "fleet_fault", { reason: reasonOf(error) });
+      this.ctx.abort("The fleet object starts anew after a fault.");
+      throw error;
+    }
     this.#arm();
     for (const [account, news] of this.#pool.takeNews()) this.ctx.waitUntil(this.#tell(account, news));
     return value;

@@ -17,7 +17,7 @@ const ENROL_TOKEN_MS = 3_600_000;
 const KeyName = v.pipe(v.string(), v.trim(), v.minLength(1), v.maxLength(100));
 
 const NewAccount = v.object({
-  email: v.pipe(v.string(), v.email(), v.maxLength(254)),
+  email: v.pipe(v.string(), v.maxLength(254), v.regex(/^[^\s@]+@[^\s@]+$/, "must be an e-mail address")),
   tier: Tier,
   pool: v.optional(PoolName, DEFAULT_POOL),
 });
