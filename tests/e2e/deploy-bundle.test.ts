@@ -1,0 +1,18 @@
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { bundleWorker } from "../../scripts/local/bundle.ts";
+import { ROOT } from "./stack.ts";
+
+const read = async (entry: Parameters<typeof bundleWorker>[1]): Promise<string> => {
+  const { folder, file } = await bundleWorker(ROOT, entry);
+  return readFile(join(folder, file), "utf8");
+};
+
+it("deploys no development switch", async () => {
+  // The local bundle has it, so looking for it means something.
+  expect(await read("worker/local.ts")).toContain("LOCAL_STRICT");
+  const deployed = await read("worker/index.ts");
+  expect(deployed).not.toContain("LOCAL_STRICT");
+  expect(deployed).not.toContain("worker/local.ts");
+});
