@@ -18,6 +18,7 @@ export const ERROR_STATUS = {
   payload_too_large: 413,
   unsupported_media_type: 415,
   invalid_prompt: 422,
+  idempotency_key_reused: 422,
   rate_limit_exceeded: 429,
   queue_full: 429,
   internal_error: 500,

@@ -52,3 +52,21 @@ export const MAX_OUTPUT_BYTES = 2 * 1024 ** 3;
 
 /** Accepted executions that a job may lose or have tried again before it fails (contract section 1). */
 export const MAX_ATTEMPTS = 3;
+
+/** What `GET /v1/limits` answers (contract section 2). */
+export const KeyLimits = v.object({
+  tier: v.pipe(Tier, v.description("The account's tier; it decides the limits.")),
+  limits: v.object({
+    requests_per_minute: v.pipe(v.number(), v.integer(), v.description("Requests of this key in a window of 60 s.")),
+    concurrent_jobs: v.pipe(v.number(), v.integer(), v.description("Slots of this key: jobs admitted and not ended.")),
+    queue_depth: v.pipe(v.number(), v.integer(), v.description("Queue places of this key beyond its slots.")),
+  }),
+  running: v.pipe(
+    v.number(),
+    v.integer(),
+    v.minValue(0),
+    v.description("Slots that this key's jobs hold, those that wait for a runner included."),
+  ),
+  queued: v.pipe(v.number(), v.integer(), v.minValue(0), v.description("Queue places that this key's jobs hold.")),
+});
+export type KeyLimits = v.InferOutput<typeof KeyLimits>;

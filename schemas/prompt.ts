@@ -1,3 +1,4 @@
+import { closest } from "fastest-levenshtein";
 import { MAX_CLASS_NAME, MAX_NODES } from "./limits.ts";
 
 /**
@@ -16,9 +17,13 @@ export interface NodeError {
   readonly message: string;
 }
 
-export type PromptCheck =
-  | { readonly ok: true; readonly prompt: Prompt }
-  | { readonly ok: false; readonly message: string; readonly nodeErrors: ReadonlyMap<string, readonly NodeError[]> };
+/** What is wrong with a graph: in one sentence, and by node. */
+export interface PromptFault {
+  readonly message: string;
+  readonly nodeErrors: ReadonlyMap<string, readonly NodeError[]>;
+}
+
+export type PromptCheck = { readonly ok: true; readonly prompt: Prompt } | ({ readonly ok: false } & PromptFault);
 
 /** At most this many node errors are listed (contract section 4). */
 const MAX_NODE_ERRORS = 100;
@@ -151,4 +156,30 @@ export function promptNeeds(prompt: Prompt): PromptNeeds {
     }
   }
   return { classes: [...classes].sort(), models: [...models].sort() };
+}
+
+/** So many unknown classes are told with the nearest known name (contract section 4). */
+const NAMED_CLASSES = 5;
+
+/** Nodes whose class no runner has; undefined where there is none, or nothing is known. */
+export function unknownClasses(prompt: Prompt, catalogue: ReadonlySet<string> | undefined): PromptFault | undefined {
+  if (!catalogue) return undefined;
+  const nodeErrors = new Map<string, NodeError[]>();
+  const nearest = new Map<string, string>();
+  const classes = new Set<string>();
+  for (const [id, { class_type }] of prompt) {
+    if (catalogue.has(class_type)) continue;
+    if (nodeErrors.size >= MAX_NODE_ERRORS) break;
+    classes.add(class_type);
+    if (!nearest.has(class_type) && nearest.size < NAMED_CLASSES)
+      nearest.set(class_type, closest(class_type, [...catalogue]));
+    const known = nearest.get(class_type);
+    const hint = known === undefined ? "" : ` The nearest known class is ${known}.`;
+    const message = `No runner of this service has the class ${class_type}.${hint}`;
+    nodeErrors.set(id, [{ field: "class_type", reason: "unknown_class", message }]);
+  }
+  const [first] = classes;
+  if (first === undefined) return undefined;
+  const others = classes.size > 1 ? ` and ${classes.size - 1} more` : "";
+  return { message: `No runner of this service has the class ${first}${others}.`, nodeErrors };
 }

@@ -1,4 +1,5 @@
-import type { JobRecord } from "./job.ts";
+import * as v from "valibot";
+import { JobError, JobRecord, Outputs } from "./job.ts";
 
 /** Spec section 6.5: seconds to wait after the first, second and third failed attempt. */
 export const RETRY_DELAYS_S = [1, 5, 30] as const;
@@ -21,6 +22,38 @@ export type DeliveryFailure =
   | "forbidden_target"
   | "network"
   | "claim_expired";
+
+const { job_id, created_at, metadata } = JobRecord.entries;
+const { started_at, completed_at, cancelled_at, execution_time_ms } = JobRecord.entries;
+
+/** The three shapes of a notification's body, selected by `status` (spec section 6.3). */
+export const CompletedNotification = v.object({
+  job_id,
+  status: v.literal("completed"),
+  created_at,
+  started_at: started_at.wrapped,
+  completed_at: completed_at.wrapped,
+  execution_time_ms: execution_time_ms.wrapped,
+  outputs: v.pick(Outputs, ["images"]),
+  metadata,
+});
+export const FailedNotification = v.object({
+  job_id,
+  status: v.literal("failed"),
+  created_at,
+  started_at,
+  completed_at: completed_at.wrapped,
+  error: v.pick(JobError, ["code", "message", "node_id"]),
+  metadata,
+});
+export const CancelledNotification = v.object({
+  job_id,
+  status: v.literal("cancelled"),
+  created_at,
+  started_at,
+  cancelled_at: cancelled_at.wrapped,
+  metadata,
+});
 
 /** The body of a notification: the strict subset of the record that spec section 6.3 names, plus `metadata`. */
 export function webhookPayload(record: JobRecord): Record<string, unknown> {

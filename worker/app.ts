@@ -24,13 +24,16 @@ export interface Switches {
 
 type V1 = { Bindings: Env; Variables: AuthVariables };
 
-/** A path of ours, called with a method that it has not. */
-const wrongMethod =
+/** A path of ours, called with a method that it has not. OPTIONS is told what it has. */
+const onlyMethods =
   (allow: string): MiddlewareHandler<V1> =>
   async (c) => {
-    throw await c
-      .get("caller")
-      .refuse(refusalOf("method_not_allowed", `This address allows ${allow}.`), { Allow: allow });
+    const caller = c.get("caller");
+    const refusal = await caller.refuse(refusalOf("method_not_allowed", `This address allows ${allow}.`), {
+      Allow: allow,
+    });
+    if (c.req.method !== "OPTIONS") throw refusal;
+    return c.body(null, 204, { Allow: allow });
   };
 
 /** The public API: rate headers on everything, authentication before everything. */
@@ -38,9 +41,12 @@ function v1(switches: Switches) {
   return new Hono<V1>()
     .use(rateHeaders())
     .use(authenticate())
+    .get("/limits", async (c) => c.json(await c.get("caller").ask((account, keyHash) => account.limits(keyHash))))
+    .all("/limits", onlyMethods("GET, HEAD, OPTIONS"))
     .route("/jobs", jobRoutes(switches))
-    .all("/jobs", wrongMethod("GET, HEAD, POST"))
-    .all("/jobs/:job_id", wrongMethod("GET, HEAD"))
+    .all("/jobs", onlyMethods("GET, HEAD, OPTIONS, POST"))
+    .all("/jobs/:job_id", onlyMethods("DELETE, GET, HEAD, OPTIONS"))
+    .all("/jobs/:job_id/cancel", onlyMethods("OPTIONS, POST"))
     .all("*", async (c) => {
       throw await c.get("caller").refuse(refusalOf("not_found"));
     });

@@ -5,6 +5,7 @@ import { sha256 } from "../schemas/signed-request.ts";
 import type { AccountObject } from "./account/object.ts";
 import type { Gate, WindowView } from "./account/keys.ts";
 import type { Gated } from "./account/requests.ts";
+import { MAX_WAITS } from "./account/waits.ts";
 import { countAddress } from "./address-limiter.ts";
 import { accountOfKey } from "./directory/directory.ts";
 import type { Env } from "./env.ts";
@@ -65,6 +66,10 @@ async function callAccount<T>(
 function pass(c: AuthContext, gate: Gate): void {
   if (gate.window) c.set("window", gate.window);
   if (gate.ok) return;
+  if (gate.code === "too_many_waits") {
+    const refusal = refusalOf("rate_limit_exceeded", `At most ${MAX_WAITS} requests of a key may wait at once.`);
+    throw new ApiError(refusal, { "Retry-After": "1" });
+  }
   if (gate.code !== "rate_limit_exceeded") throw new ApiError(refusalOf(gate.code));
   throw rateLimited(gate.window?.reset_at ?? Date.now());
 }

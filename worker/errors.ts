@@ -19,6 +19,7 @@ const WORDS: Partial<Record<ErrorCode, string>> = {
   revoked_api_key: "This API key was revoked.",
   account_suspended: "This account is suspended. Contact support.",
   job_not_found: "There is no such job.",
+  job_not_finished: "This job has not ended. Cancel it first.",
   not_found: "There is nothing at this address.",
   internal_error: "The service failed. It was not your request; try again.",
   service_unavailable: "The service is busy. Try again shortly.",

@@ -6,7 +6,7 @@ import { openDelivery, sweepAt } from "./deliveries.ts";
 import { FleetLink } from "./fleet-link.ts";
 import { accept, deadlineOf, type Job, type Placement, type Step } from "./jobs.ts";
 import type { Key, RequestWindow, Settings } from "./keys.ts";
-import { owe, type Removal, removalsAtEnd } from "./outbox.ts";
+import { owe, type Removal, removalsAtEnd, removalsAtExpiry } from "./outbox.ts";
 import type { AccountStore, StoredJob } from "./store.ts";
 
 /**
@@ -22,7 +22,9 @@ export type Effect =
   /** A nudge to the runner; its next beat or progress report makes it certain. */
   | { readonly kind: "stop"; readonly job_id: string; readonly fence: number; readonly placement: Placement }
   | { readonly kind: "deliver"; readonly job_id: string; readonly round: number; readonly delay_s: number }
-  | { readonly kind: "remove"; readonly removal: Removal };
+  | { readonly kind: "remove"; readonly removal: Removal }
+  /** Whoever waits should look again: one job has ended, or the account's keys have changed. */
+  | { readonly kind: "wake"; readonly job_id?: string };
 
 /** Acceptance that is not written yet. */
 interface Acceptance {
@@ -35,6 +37,12 @@ interface Acceptance {
 
 /** A placement makes the next full sync due within this time; any open job keeps one due. */
 export const SYNC_WITHIN_MS = 20_000;
+
+/** What an account keeps of ended jobs (contract section 6); an object's database may hold 10 GB. */
+const MAX_KEPT_JOBS = 1_000_000;
+const MAX_KEPT_BYTES = 6e9;
+/** More than one an end, so that the bounds are reached again. */
+const LEAVE_AT_ONCE = 2;
 
 export class Account {
   readonly store: AccountStore;
@@ -176,9 +184,23 @@ export class Account {
     this.writeBehind();
   }
 
+  /** Forgets an ended job; its outputs are owed. */
+  remove(job: Job, now: number): void {
+    for (const removal of removalsAtExpiry(this.mustSettings.account_id, job)) {
+      owe(this.store, removal, now);
+      this.owes({ kind: "remove", removal });
+    }
+    this.store.deleteJob(job.job_id);
+  }
+
   #ended(job: Job, step: Step, now: number): void {
     const { account_id } = this.mustSettings;
     const { job_id } = job;
+    this.owes({ kind: "wake", job_id });
+    // The oldest leave early where an account keeps too many (contract section 6).
+    if (this.store.span() > MAX_KEPT_JOBS || this.store.bytes() > MAX_KEPT_BYTES) {
+      for (const old of this.store.oldestEnded(LEAVE_AT_ONCE)) this.remove(old, now);
+    }
     if (job.prompt_in === "row") this.store.deletePrompt(job_id);
     if (step.outputs) this.store.putFiles(job_id, step.outputs);
     if (job.webhook_url !== undefined) {

@@ -20,6 +20,7 @@ export function setTier(account: Account, tier: Tier, now: number): void {
 /** A suspended account's queued jobs wait, its running jobs finish (contract section 7). */
 export function setSuspended(account: Account, suspended: boolean, now: number): void {
   account.putSettings({ ...account.mustSettings, suspended });
+  account.owes({ kind: "wake" });
   account.link.forget();
   account.keepSyncing(now);
   account.owes({ kind: "sync" });
@@ -63,6 +64,9 @@ export function revokeKey(account: Account, prefix: string, now: number): Revoke
   if (!key) return { ok: false, reason: named.length > 1 ? "ambiguous" : "unknown" };
   if (others.length > 0) return { ok: false, reason: "ambiguous" };
   const known = account.key(key.key_hash) ?? key;
-  if (key.revoked_at === undefined) account.store.putKey({ ...known, revoked_at: now });
+  if (key.revoked_at === undefined) {
+    account.store.putKey({ ...known, revoked_at: now });
+    account.owes({ kind: "wake" });
+  }
   return { ok: true, key_hash: key.key_hash };
 }

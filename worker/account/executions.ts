@@ -15,7 +15,7 @@ export function applyNews(account: Account, news: FleetNews, now: number): void 
       job && !account.mustSettings.suspended && place(job, fence, { runner, boot, url, jkt, retention }, now);
     if (placed) account.putPlaced(placed, now);
     else if (job?.fence !== fence || job.placement === undefined) {
-      account.link.dropped({ job: job_id, fence });
+      account.link.freed({ job: job_id, fence, runner, outcome: "unused" });
       account.owes({ kind: "sync" });
     }
   }
@@ -48,7 +48,7 @@ function hearAcceptance(
 /** What became of one posting of a dispatch. `unknown` means that the runner may have it. */
 export type DispatchAnswer =
   | ({ readonly kind: "accepted" } & Pick<ProgressReport, "beat" | "running_ms">)
-  | { readonly kind: "refused"; readonly outcome: Exclude<SeatOutcome, "ended" | "handed_back"> }
+  | { readonly kind: "refused"; readonly outcome: Exclude<SeatOutcome, "unused" | "ended" | "handed_back"> }
   /** The prompt is not to be had any more. */
   | { readonly kind: "no_prompt" }
   | { readonly kind: "unknown"; readonly reason: string };
@@ -119,5 +119,10 @@ export function endExecution(
   if (!job) return "unknown";
   const verdict = end(job, fence, runner, report, now);
   if (verdict.answer === "ok" && verdict.step) account.apply(verdict.step, now);
+  else if (verdict.answer !== "ok") {
+    // Nobody wants the result, but the runner's word that the seat is free counts.
+    account.link.freed({ job: job_id, fence, runner, outcome: "ended" });
+    account.owes({ kind: "sync" });
+  }
   return verdict.answer;
 }

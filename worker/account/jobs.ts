@@ -1,4 +1,4 @@
-import type { JobError, JobErrorCode, OutputDescription, Timing } from "../../schemas/job.ts";
+import type { JobError, JobErrorCode, JobStatus, OutputDescription, Timing } from "../../schemas/job.ts";
 import type { JsonObject } from "../../schemas/json.ts";
 import { MAX_ATTEMPTS, RETENTION_MS, type RetentionClass } from "../../schemas/limits.ts";
 import type { PromptNeeds } from "../../schemas/prompt.ts";
@@ -113,6 +113,9 @@ const RETRY_RULES: Partial<Record<JobErrorCode, RetryRule>> = {
 
 const ZERO_TIMES = { download_ms: 0, execution_ms: 0, upload_ms: 0 };
 
+/** A runner's clock has more digits than anybody reads. */
+const toMicroseconds = (ms: number): number => Math.round(ms * 1000) / 1000;
+
 const withRunner = (runners: readonly string[], runner: string | undefined): readonly string[] =>
   runner === undefined || runners.includes(runner) ? runners : [...runners, runner];
 
@@ -122,6 +125,9 @@ function without<K extends keyof Job>(job: Job, ...fields: K[]): Omit<Job, K> {
   for (const field of fields) delete copy[field];
   return copy;
 }
+
+/** The public status of a phase (design section 6). */
+export const statusOf = ({ phase, end }: Job): JobStatus => end?.status ?? (phase === "running" ? "running" : "queued");
 
 /** The one moment at which a timer looks at this job again. */
 export function deadlineOf(job: Job): number {
@@ -233,7 +239,10 @@ function finish(job: Job, ending: Ending, now: number): Job {
       ? [...job.stale, { fence: job.fence, retention: job.placement.retention }]
       : job.stale;
   const stale = ending.status === "completed" ? losing.filter(({ fence }) => fence !== ending.fence) : losing;
-  const { upload_ms, download_ms, execution_ms } = ending.times ?? ZERO_TIMES;
+  const times = ending.times ?? ZERO_TIMES;
+  const download_ms = toMicroseconds(times.download_ms);
+  const execution_ms = toMicroseconds(times.execution_ms);
+  const upload_ms = toMicroseconds(times.upload_ms);
   const end: JobEnd = {
     status: ending.status,
     at: now,
@@ -324,6 +333,21 @@ export function end(job: Job, fence: number, runner: string, report: EndReport, 
 export function giveUp(job: Job, fence: number, now: number): Step | undefined {
   if (job.phase !== "ready" || fence !== job.fence + 1 || !job.last_error || job.exclude.length === 0) return undefined;
   return { job: finish(job, { status: "failed", error: job.last_error }, now), consequences: [] };
+}
+
+/** Its owner does not want it any more: terminal at once, whatever its runner does meanwhile. Undefined where it has ended. */
+export function cancel(job: Job, retention: RetentionClass, now: number): Step | undefined {
+  if (job.phase === "ended") return undefined;
+  const { fence, placement } = job;
+  return {
+    job: finish(job, { status: "cancelled", retention, stored: true }, now),
+    consequences: placement
+      ? [
+          { kind: "stop", fence, placement },
+          { kind: "dropped", fence },
+        ]
+      : [{ kind: "dropped", fence: fence + 1 }],
+  };
 }
 
 /** The service itself can't go on with a placed job. */

@@ -39,9 +39,15 @@ export interface WindowView {
 
 export type Gate =
   | { readonly ok: true; readonly window: WindowView }
+  /** `too_many_waits`: as many long requests of this key are open as may be. */
   | {
       readonly ok: false;
-      readonly code: "invalid_api_key" | "revoked_api_key" | "account_suspended" | "rate_limit_exceeded";
+      readonly code:
+        | "invalid_api_key"
+        | "revoked_api_key"
+        | "account_suspended"
+        | "rate_limit_exceeded"
+        | "too_many_waits";
       /** Absent for a key that the account does not know. */
       readonly window?: WindowView;
     };
@@ -61,20 +67,25 @@ export function viewWindow(window: RequestWindow, limit: number, now: number): W
   };
 }
 
+/** Whether a key may see anything now, counting nothing. */
+export function viewGate(key: Key, settings: Settings, now: number): Gate {
+  const window = viewWindow(key.window, TIER_LIMITS[settings.tier].requests_per_minute, now);
+  if (key.revoked_at !== undefined) return { ok: false, code: "revoked_api_key", window };
+  return settings.suspended ? { ok: false, code: "account_suspended", window } : { ok: true, window };
+}
+
 /**
  * Counts one request. A refusal consumes nothing; neither does a revoked key or a suspended account, whose answers still show
  * the window (contract section 3).
  */
 export function passGate(key: Key, settings: Settings, now: number): { gate: Gate; window: RequestWindow } {
+  const view = viewGate(key, settings, now);
+  if (!view.ok) return { gate: view, window: key.window };
   const limit = TIER_LIMITS[settings.tier].requests_per_minute;
   const window = current(key.window, now);
-  const refuse = (code: Extract<Gate, { ok: false }>["code"]) => ({
-    gate: { ok: false as const, code, window: viewWindow(window, limit, now) },
-    window: key.window,
-  });
-  if (key.revoked_at !== undefined) return refuse("revoked_api_key");
-  if (settings.suspended) return refuse("account_suspended");
-  if (window.used >= limit) return refuse("rate_limit_exceeded");
+  if (window.used >= limit) {
+    return { gate: { ok: false, code: "rate_limit_exceeded", window: view.window }, window: key.window };
+  }
   const next = { opened_at: window.opened_at === 0 ? now : window.opened_at, used: window.used + 1 };
   return { gate: { ok: true, window: viewWindow(next, limit, now) }, window: next };
 }

@@ -15,8 +15,16 @@ export const MIGRATIONS: readonly { readonly name: string; readonly sql: readonl
       ) WITHOUT ROWID`,
       `CREATE TABLE jobs (
         seq INTEGER PRIMARY KEY AUTOINCREMENT, job_id TEXT NOT NULL UNIQUE, key_hash TEXT NOT NULL, phase TEXT NOT NULL,
-        priority INTEGER NOT NULL, fresh INTEGER NOT NULL, body TEXT NOT NULL
+        status TEXT NOT NULL, created_at INTEGER NOT NULL, priority INTEGER NOT NULL, fresh INTEGER NOT NULL, body TEXT NOT NULL
       )`,
+      "CREATE INDEX jobs_status ON jobs (status, seq)",
+      "CREATE INDEX jobs_created ON jobs (created_at, seq)",
+      `CREATE TABLE idempotency (
+        idempotency_key TEXT PRIMARY KEY, body_sha256 TEXT NOT NULL, job_id TEXT NOT NULL, status INTEGER NOT NULL,
+        created_at INTEGER NOT NULL
+      ) WITHOUT ROWID`,
+      "CREATE INDEX idempotency_created ON idempotency (created_at)",
+      "CREATE INDEX idempotency_job ON idempotency (job_id)",
       "CREATE INDEX jobs_open ON jobs (phase, key_hash, priority DESC, seq) WHERE phase <> 'ended'",
       "CREATE TABLE prompts (job_id TEXT PRIMARY KEY, body TEXT NOT NULL)",
       `CREATE TABLE files (

@@ -8,6 +8,7 @@ import type { DispatchOrder } from "../runners/dispatcher.ts";
 import { Account, type Effect } from "./account.ts";
 import * as administration from "./administration.ts";
 import * as executions from "./executions.ts";
+import type { IdempotencyClaim } from "./idempotency.ts";
 import type { Gate, Settings } from "./keys.ts";
 import { migrate } from "./migrations.ts";
 import * as notifications from "./notifications.ts";
@@ -15,7 +16,9 @@ import { paid } from "./outbox.ts";
 import type { JobView } from "./record.ts";
 import * as requests from "./requests.ts";
 import { Rows } from "./rows.ts";
+import type { PageFilter } from "./store.ts";
 import { backoff, fire, TIMERS_PER_ALARM } from "./timers.ts";
+import { Waits } from "./waits.ts";
 
 /** More executions than an account can have at once. */
 const MAX_HELD = 1_000;
@@ -40,6 +43,7 @@ export class AccountObject extends DurableObject<Env> {
   #syncing = false;
   #syncAgain = false;
   readonly #dispatching = new Set<string>();
+  readonly #waits = new Waits();
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
@@ -89,6 +93,11 @@ export class AccountObject extends DurableObject<Env> {
   }
 
   #perform(effect: Effect): void {
+    if (effect.kind === "wake") this.#waits.wake(effect.job_id);
+    else this.#performLater(effect);
+  }
+
+  #performLater(effect: Exclude<Effect, { kind: "wake" }>): void {
     const { Dispatcher } = this.ctx.exports;
     const work = (): Promise<unknown> => {
       switch (effect.kind) {
@@ -219,12 +228,54 @@ export class AccountObject extends DurableObject<Env> {
     return this.#run((account, now) => requests.submit(account, key_hash, submission, now));
   }
 
-  getJob(key_hash: string, job_id: string): requests.Gated<JobView | null> {
-    return this.#run((account, now) => requests.getJob(account, key_hash, job_id, now));
+  /** @param wait_s answer when the job has ended, or after so many seconds; 0: at once */
+  async getJob(key_hash: string, job_id: string, wait_s: number): Promise<requests.Gated<JobView | null>> {
+    const seen = this.#run((account, now) => requests.getJob(account, key_hash, job_id, now));
+    if (wait_s === 0 || !seen.value || seen.value.record.expires_at !== undefined) return seen;
+    return this.#waitFor(key_hash, job_id, wait_s, false);
   }
 
-  listJobs(key_hash: string, page: { limit: number; before?: number }): requests.Gated<requests.JobPage> {
+  /** The second half of a submission with `Prefer: wait`: the end of the job, or its state after so many seconds. */
+  async awaitSubmitted(key_hash: string, job_id: string, wait_s: number): Promise<requests.Gated<JobView | null>> {
+    return this.#waitFor(key_hash, job_id, wait_s, true);
+  }
+
+  async #waitFor(
+    key_hash: string,
+    job_id: string,
+    wait_s: number,
+    submitted: boolean,
+  ): Promise<requests.Gated<JobView | null>> {
+    const look = () => this.#run((account, now) => requests.lookAgain(account, key_hash, job_id, submitted, now));
+    const seen = look();
+    if (!seen.value || seen.value.record.expires_at !== undefined) return seen;
+    const waited = this.#waits.enter(key_hash, job_id, wait_s * 1000);
+    if (!waited) {
+      const { window } = seen.gate;
+      return { gate: { ok: false, code: "too_many_waits", ...(window ? { window } : {}) } };
+    }
+    await waited;
+    return look();
+  }
+
+  listJobs(key_hash: string, page: PageFilter & { limit: number }): requests.Gated<requests.JobPage> {
     return this.#run((account, now) => requests.listJobs(account, key_hash, page, now));
+  }
+
+  cancelJob(key_hash: string, job_id: string): requests.Gated<JobView | null> {
+    return this.#run((account, now) => requests.cancelJob(account, key_hash, job_id, now));
+  }
+
+  deleteJob(key_hash: string, job_id: string): requests.Gated<requests.Deleted> {
+    return this.#run((account, now) => requests.deleteJob(account, key_hash, job_id, now));
+  }
+
+  limits(key_hash: string): requests.Gated<requests.LimitsView> {
+    return this.#run((account, now) => requests.limits(account, key_hash, now));
+  }
+
+  isReused(key_hash: string, claim: IdempotencyClaim): requests.Gated<boolean> {
+    return this.#run((account, now) => requests.isReused(account, key_hash, claim, now));
   }
 
   // What fleet and runners tell; fleet/object.ts and runners/ call these.

@@ -1,7 +1,7 @@
 import type { JobRecord, OutputDescription } from "../../schemas/job.ts";
 import type { RetentionClass } from "../../schemas/limits.ts";
 import type { Account } from "./account.ts";
-import { attemptOf } from "./jobs.ts";
+import { attemptOf, statusOf } from "./jobs.ts";
 import type { StoredJob } from "./store.ts";
 
 /**
@@ -29,7 +29,7 @@ export function viewJob(account: Account, stored: StoredJob): JobView {
   const { end } = job;
   const record: JobView["record"] = {
     job_id: job.job_id,
-    status: end?.status ?? (job.phase === "running" ? "running" : "queued"),
+    status: statusOf(job),
     created_at: iso(job.created_at),
   };
   if (job.started_at !== undefined) record.started_at = iso(job.started_at);

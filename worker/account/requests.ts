@@ -1,11 +1,13 @@
-import { TIER_LIMITS } from "../../schemas/limits.ts";
+import { TIER_LIMITS, type Tier, type TierLimits } from "../../schemas/limits.ts";
 import type { SubmissionOptions } from "../../schemas/job.ts";
 import type { PromptNeeds } from "../../schemas/prompt.ts";
 import type { Account } from "./account.ts";
 import { admit } from "./admission.ts";
-import type { Job } from "./jobs.ts";
-import { type Gate, passGate } from "./keys.ts";
+import { IDEMPOTENCY_MS, type IdempotencyClaim, judgeClaim } from "./idempotency.ts";
+import { cancel, type Job } from "./jobs.ts";
+import { type Gate, passGate, viewGate } from "./keys.ts";
 import { type JobView, viewJob } from "./record.ts";
+import type { PageFilter } from "./store.ts";
 
 /** What API clients ask of an account. Every verb counts its request and tells the key's window (contract section 3). */
 
@@ -17,6 +19,7 @@ export interface Submission {
   readonly needs: PromptNeeds;
   readonly options: SubmissionOptions;
   readonly webhook_url?: string;
+  readonly idempotency?: IdempotencyClaim;
 }
 
 /** `value` is there exactly when the gate is open. */
@@ -26,8 +29,20 @@ export interface Gated<T> {
 }
 
 export type Submitted =
-  | { readonly ok: true; readonly view: JobView }
-  | { readonly ok: false; readonly limit: number; readonly queued: number };
+  | {
+      readonly kind: "stored";
+      readonly view: JobView;
+      /** The status of the first answer, where this is the replay of an earlier submission. */
+      readonly replayed?: 200 | 202;
+    }
+  | { readonly kind: "queue_full"; readonly limit: number; readonly queued: number }
+  /** The idempotency key was claimed with another body. */
+  | { readonly kind: "reused" }
+  /** The replayed job was deleted. */
+  | { readonly kind: "deleted" };
+
+/** Old idempotency keys that one new one sweeps up. */
+const FORGOTTEN_AT_ONCE = 20;
 
 /** Authenticates and counts; nothing else. For requests that ask for nothing the account has. */
 export function count(account: Account, key_hash: string, now: number): Gate {
@@ -44,25 +59,29 @@ export function count(account: Account, key_hash: string, now: number): Gate {
  * already is answered with its record, before anything is counted.
  */
 export function submit(account: Account, key_hash: string, submission: Submission, now: number): Gated<Submitted> {
-  const { job_id, prompt, needs, options, webhook_url } = submission;
+  const { job_id, prompt, needs, options, webhook_url, idempotency } = submission;
   const key = account.key(key_hash);
   const known = account.load(job_id);
   if (known && key && account.settings) {
-    const { gate } = passGate({ ...key, window: { opened_at: 0, used: 0 } }, account.settings, now);
-    return gate.ok ? { gate, value: { ok: true, view: viewJob(account, known) } } : { gate };
+    const gate = viewGate(key, account.settings, now);
+    return gate.ok ? { gate, value: { kind: "stored", view: viewJob(account, known) } } : { gate };
   }
   const gate = count(account, key_hash, now);
   if (!gate.ok) return { gate };
+  const replay = idempotency && replayOf(account, idempotency, now);
+  if (replay) return { gate, value: replay };
   const limits = TIER_LIMITS[account.mustSettings.tier];
   const use = account.store.use(key_hash);
   const admission = admit(use, limits);
-  if (admission === "full") return { gate, value: { ok: false, limit: limits.queue_depth, queued: use.places } };
+  if (admission === "full")
+    return { gate, value: { kind: "queue_full", limit: limits.queue_depth, queued: use.places } };
   const { metadata, timeout_s, queue_timeout_s, priority } = options;
   const job: Job = {
     job_id,
     key_hash,
     phase: admission === "slot" ? "ready" : "waiting",
-    created_at: now,
+    // Never before an older job's, whatever the clock does: the list's order and its times agree.
+    created_at: Math.max(now, account.store.lastCreatedAt()),
     priority,
     timeout_s,
     queue_timeout_s,
@@ -81,12 +100,31 @@ export function submit(account: Account, key_hash: string, submission: Submissio
     stale: [],
   };
   const stored = account.insert(job, prompt);
+  if (idempotency) {
+    account.store.putIdempotency({ ...idempotency, job_id, status: 202, created_at: now });
+    account.store.forgetIdempotency(now - IDEMPOTENCY_MS, FORGOTTEN_AT_ONCE);
+  }
   if (job.phase === "ready") {
     account.keepSyncing(now);
     account.owes({ kind: "sync" });
   } else account.settleKey(key_hash, now);
   account.writeBehind();
-  return { gate, value: { ok: true, view: viewJob(account, account.load(job_id) ?? stored) } };
+  return { gate, value: { kind: "stored", view: viewJob(account, account.load(job_id) ?? stored) } };
+}
+
+function replayOf(account: Account, claim: IdempotencyClaim, now: number): Submitted | undefined {
+  const entry = account.store.idempotency(claim.idempotency_key);
+  const stored = entry && account.load(entry.job_id);
+  const judged = judgeClaim(entry, claim, stored !== undefined && stored.job.phase !== "ended", now);
+  if (judged.kind === "free") return undefined;
+  if (judged.kind === "reused") return { kind: "reused" };
+  return stored ? { kind: "stored", view: viewJob(account, stored), replayed: judged.status } : { kind: "deleted" };
+}
+
+/** For a submission that is refused for its webhook URL or graph: whether its idempotency key is claimed with another body. */
+export function isReused(account: Account, key_hash: string, claim: IdempotencyClaim, now: number): Gated<boolean> {
+  const gate = count(account, key_hash, now);
+  return gate.ok ? { gate, value: replayOf(account, claim, now)?.kind === "reused" } : { gate };
 }
 
 /** One job of the account, whichever of its keys made it; null where there is none. */
@@ -102,17 +140,77 @@ export interface JobPage {
   readonly has_more: boolean;
 }
 
-/** The account's jobs, newest first, after the one with sequence number `before`. */
+/** The account's jobs, newest first. */
 export function listJobs(
   account: Account,
   key_hash: string,
-  page: { readonly limit: number; readonly before?: number },
+  { limit, ...filter }: PageFilter & { readonly limit: number },
   now: number,
 ): Gated<JobPage> {
   const gate = count(account, key_hash, now);
   if (!gate.ok) return { gate };
   if (account.unwritten) account.writeBehind();
-  const rows = account.store.page(page.before, page.limit + 1);
-  const jobs = rows.slice(0, page.limit).map((stored) => viewJob(account, stored));
-  return { gate, value: { jobs, has_more: rows.length > page.limit } };
+  const rows = account.store.page(filter, limit + 1);
+  const jobs = rows.slice(0, limit).map((stored) => viewJob(account, stored));
+  return { gate, value: { jobs, has_more: rows.length > limit } };
+}
+
+/** Cancels a job that has not ended; one that has is shown as it is. Null where there is none. */
+export function cancelJob(account: Account, key_hash: string, job_id: string, now: number): Gated<JobView | null> {
+  const gate = count(account, key_hash, now);
+  if (!gate.ok) return { gate };
+  const stored = account.load(job_id);
+  const step = stored && cancel(stored.job, account.retention, now);
+  if (step) account.apply(step, now);
+  return { gate, value: stored ? viewJob(account, step ? { ...stored, job: step.job } : stored) : null };
+}
+
+export type Deleted = "deleted" | "not_finished" | "not_found";
+
+/** Removes an ended job: its record, outputs and owed deliveries. */
+export function deleteJob(account: Account, key_hash: string, job_id: string, now: number): Gated<Deleted> {
+  const gate = count(account, key_hash, now);
+  if (!gate.ok) return { gate };
+  const job = account.load(job_id)?.job;
+  if (!job) return { gate, value: "not_found" };
+  if (job.phase !== "ended") return { gate, value: "not_finished" };
+  account.remove(job, now);
+  return { gate, value: "deleted" };
+}
+
+export interface LimitsView {
+  readonly tier: Tier;
+  readonly limits: TierLimits;
+  /** Slots and queue places that this key holds. */
+  readonly running: number;
+  readonly queued: number;
+}
+
+export function limits(account: Account, key_hash: string, now: number): Gated<LimitsView> {
+  const gate = count(account, key_hash, now);
+  if (!gate.ok) return { gate };
+  const { tier } = account.mustSettings;
+  const { slots, places } = account.store.use(key_hash);
+  return { gate, value: { tier, limits: TIER_LIMITS[tier], running: slots, queued: places } };
+}
+
+/**
+ * The job after a wait. Counts nothing, but asks again who may see it: a key that was revoked meanwhile gets no answer.
+ * @param submitted the wait belongs to a submission: an idempotent replay of it will get the same status
+ */
+export function lookAgain(
+  account: Account,
+  key_hash: string,
+  job_id: string,
+  submitted: boolean,
+  now: number,
+): Gated<JobView | null> {
+  const key = account.key(key_hash);
+  const { settings } = account;
+  if (!key || !settings) return { gate: { ok: false, code: "invalid_api_key" } };
+  const gate = viewGate(key, settings, now);
+  if (!gate.ok) return { gate };
+  const stored = account.load(job_id);
+  if (submitted && stored?.job.phase === "ended") account.store.answeredAtOnce(job_id);
+  return { gate, value: stored ? viewJob(account, stored) : null };
 }

@@ -1,15 +1,17 @@
 import type { OutputDescription } from "../../schemas/job.ts";
 import type { KeyUse } from "./admission.ts";
 import type { Delivery } from "./deliveries.ts";
-import type { Job, Phase } from "./jobs.ts";
+import type { IdempotencyEntry } from "./idempotency.ts";
+import { type Job, type Phase, statusOf } from "./jobs.ts";
 import type { Key, RequestWindow, Settings } from "./keys.ts";
-import type { AccountStore, AttemptLog, StoredJob, Timer, TimerKind } from "./store.ts";
+import type { AccountStore, AttemptLog, PageFilter, StoredJob, Timer, TimerKind } from "./store.ts";
 
 type SqlValue = string | number | null;
 type Row = Record<string, unknown>;
 
 /** As much of SQLite as is used: a Durable Object's `SqlStorage` has it. */
 export interface Sql {
+  readonly databaseSize: number;
   exec(query: string, ...bindings: SqlValue[]): { toArray(): Row[] };
 }
 
@@ -92,10 +94,13 @@ export class Rows implements AccountStore {
 
   insertJob(job: Job, prompt: string | undefined): StoredJob {
     const row = this.#one(
-      "INSERT INTO jobs (job_id, key_hash, phase, priority, fresh, body) VALUES (?, ?, ?, ?, 1, ?) RETURNING seq",
+      `INSERT INTO jobs (job_id, key_hash, phase, status, created_at, priority, fresh, body)
+       VALUES (?, ?, ?, ?, ?, ?, 1, ?) RETURNING seq`,
       job.job_id,
       job.key_hash,
       job.phase,
+      statusOf(job),
+      job.created_at,
       job.priority,
       JSON.stringify(job),
     );
@@ -105,8 +110,9 @@ export class Rows implements AccountStore {
 
   putJob(job: Job): void {
     this.#sql.exec(
-      "UPDATE jobs SET phase = ?, fresh = ?, body = ? WHERE job_id = ?",
+      "UPDATE jobs SET phase = ?, status = ?, fresh = ?, body = ? WHERE job_id = ?",
       job.phase,
+      statusOf(job),
       job.fence === 0 ? 1 : 0,
       JSON.stringify(job),
       job.job_id,
@@ -198,15 +204,99 @@ export class Rows implements AccountStore {
     return Number(row?.n ?? 0);
   }
 
-  page(before: number | undefined, limit: number): StoredJob[] {
+  /** Sequence numbers rise with creation times, so both bounds of time are bounds of `seq`, each one look into an index. */
+  #bound(query: string, at: number | undefined): number | undefined {
+    if (at === undefined) return undefined;
+    const row = this.#one(query, at);
+    return row === undefined ? undefined : Number(row.seq);
+  }
+
+  page({ before, status, created_after, created_before }: PageFilter, limit: number): StoredJob[] {
+    const first = this.#bound(
+      "SELECT seq FROM jobs WHERE created_at > ? ORDER BY created_at, seq LIMIT 1",
+      created_after,
+    );
+    const last = this.#bound(
+      "SELECT seq FROM jobs WHERE created_at < ? ORDER BY created_at DESC, seq DESC LIMIT 1",
+      created_before,
+    );
+    if ((created_after !== undefined && first === undefined) || (created_before !== undefined && last === undefined))
+      return [];
+    const most = Math.min(before === undefined ? Number.MAX_SAFE_INTEGER : before - 1, last ?? Number.MAX_SAFE_INTEGER);
+    const rows =
+      status === undefined
+        ? this.#sql.exec(
+            "SELECT seq, body FROM jobs WHERE seq BETWEEN ? AND ? ORDER BY seq DESC LIMIT ?",
+            first ?? 0,
+            most,
+            limit,
+          )
+        : this.#sql.exec(
+            "SELECT seq, body FROM jobs WHERE status = ? AND seq BETWEEN ? AND ? ORDER BY seq DESC LIMIT ?",
+            status,
+            first ?? 0,
+            most,
+            limit,
+          );
+    return rows.toArray().map((row) => ({ seq: Number(row.seq), job: parse<Job>(row) }));
+  }
+
+  lastCreatedAt(): number {
+    return Number(this.#one("SELECT MAX(created_at) AS at FROM jobs")?.at ?? 0);
+  }
+
+  span(): number {
+    const row = this.#one("SELECT MIN(seq) AS first, MAX(seq) AS last FROM jobs");
+    return row === undefined || row.first === null ? 0 : Number(row.last) - Number(row.first) + 1;
+  }
+
+  oldestEnded(limit: number): Job[] {
     return this.#sql
-      .exec(
-        "SELECT seq, body FROM jobs WHERE seq < ? ORDER BY seq DESC LIMIT ?",
-        before ?? Number.MAX_SAFE_INTEGER,
-        limit,
-      )
+      .exec("SELECT body FROM jobs WHERE phase = 'ended' ORDER BY seq LIMIT ?", limit)
       .toArray()
-      .map((row) => ({ seq: Number(row.seq), job: parse<Job>(row) }));
+      .map((row) => parse<Job>(row));
+  }
+
+  bytes(): number {
+    return this.#sql.databaseSize;
+  }
+
+  idempotency(key: string): IdempotencyEntry | undefined {
+    const row = this.#one("SELECT * FROM idempotency WHERE idempotency_key = ?", key);
+    if (!row) return undefined;
+    return {
+      idempotency_key: String(row.idempotency_key),
+      body_sha256: String(row.body_sha256),
+      job_id: String(row.job_id),
+      status: row.status === 200 ? 200 : 202,
+      created_at: Number(row.created_at),
+    };
+  }
+
+  putIdempotency(entry: IdempotencyEntry): void {
+    this.#sql.exec(
+      "INSERT OR REPLACE INTO idempotency (idempotency_key, body_sha256, job_id, status, created_at) VALUES (?, ?, ?, ?, ?)",
+      entry.idempotency_key,
+      entry.body_sha256,
+      entry.job_id,
+      entry.status,
+      entry.created_at,
+    );
+  }
+
+  answeredAtOnce(job_id: string): void {
+    this.#sql.exec("UPDATE idempotency SET status = 200 WHERE job_id = ? AND status <> 200", job_id);
+  }
+
+  forgetIdempotency(before: number, limit: number): void {
+    this.#sql.exec(
+      `DELETE FROM idempotency WHERE idempotency_key IN (
+         SELECT idempotency_key FROM idempotency WHERE created_at <= ?
+         AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.job_id = idempotency.job_id AND jobs.phase <> 'ended') LIMIT ?
+       )`,
+      before,
+      limit,
+    );
   }
 
   delivery(id: string): Delivery | undefined {

@@ -1,6 +1,7 @@
-import type { OutputDescription } from "../../schemas/job.ts";
+import type { JobStatus, OutputDescription } from "../../schemas/job.ts";
 import type { KeyUse } from "./admission.ts";
 import type { AttemptResult, Delivery } from "./deliveries.ts";
+import type { IdempotencyEntry } from "./idempotency.ts";
 import type { Job, Phase } from "./jobs.ts";
 import type { Key, RequestWindow, Settings } from "./keys.ts";
 
@@ -8,6 +9,15 @@ import type { Key, RequestWindow, Settings } from "./keys.ts";
 export interface StoredJob {
   readonly seq: number;
   readonly job: Job;
+}
+
+/** Which jobs a page of the list is about. Times are epoch milliseconds, exclusive. */
+export interface PageFilter {
+  /** Sequence number: only older jobs. */
+  readonly before?: number;
+  readonly status?: JobStatus;
+  readonly created_after?: number;
+  readonly created_before?: number;
 }
 
 export type TimerKind =
@@ -71,8 +81,22 @@ export interface AccountStore {
   inPhases(phases: readonly Phase[], limit: number): Job[];
   /** How many waiting jobs of the same key go before this one. */
   waitingBefore(stored: StoredJob): number;
-  /** Newest first; `before` is a sequence number. */
-  page(before: number | undefined, limit: number): StoredJob[];
+  /** Newest first. */
+  page(filter: PageFilter, limit: number): StoredJob[];
+  /** The latest creation time of a stored job; 0 without one. */
+  lastCreatedAt(): number;
+  /** How far the oldest and the newest job are apart in sequence: at least as many as there are. */
+  span(): number;
+  oldestEnded(limit: number): Job[];
+  /** The size of everything stored. */
+  bytes(): number;
+
+  idempotency(key: string): IdempotencyEntry | undefined;
+  putIdempotency(entry: IdempotencyEntry): void;
+  /** The submission of this job was answered with its end: 200 instead of 202. */
+  answeredAtOnce(job_id: string): void;
+  /** Forgets at most `limit` entries made at or before `before` whose job is not open. */
+  forgetIdempotency(before: number, limit: number): void;
 
   delivery(id: string): Delivery | undefined;
   putDelivery(delivery: Delivery): void;

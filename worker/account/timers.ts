@@ -1,7 +1,7 @@
 import type { Account } from "./account.ts";
 import { sweep } from "./deliveries.ts";
 import { deadlineOf, pastDeadline } from "./jobs.ts";
-import { decodeRemoval, owe, removalsAtExpiry } from "./outbox.ts";
+import { decodeRemoval } from "./outbox.ts";
 import type { Timer } from "./store.ts";
 
 /** What happens when a named timer is due (design section 4, "Timers"). Each runs in a transaction of its own. */
@@ -41,8 +41,7 @@ function fireJob(account: Account, job_id: string, now: number): void {
   if (!job) {
     store.clearTimer("job", job_id);
   } else if (job.phase === "ended" && now >= deadlineOf(job)) {
-    for (const removal of removalsAtExpiry(account.mustSettings.account_id, job)) owe(store, removal, now);
-    store.deleteJob(job_id);
+    account.remove(job, now);
   } else {
     const step = pastDeadline(job, account.retention, now);
     if (step) account.apply(step, now);

@@ -1,5 +1,7 @@
 import { DurableObject } from "cloudflare:workers";
 import type { Heartbeat, HeartbeatAnswer } from "../../schemas/runner-protocol.ts";
+import { DEFAULT_POOL } from "../../schemas/ids.ts";
+import { publishCatalogue } from "../catalogue.ts";
 import type { Env } from "../env.ts";
 import { log, reasonOf } from "../log.ts";
 import { START_GRACE_MS, type Watch } from "./losses.ts";
@@ -48,7 +50,18 @@ export class FleetObject extends DurableObject<Env> {
     }
     this.#arm();
     for (const [account, news] of this.#pool.takeNews()) this.ctx.waitUntil(this.#tell(account, news));
+    const catalogue = this.#pool.takeCatalogue();
+    if (catalogue) this.ctx.waitUntil(this.#publish(catalogue));
     return value;
+  }
+
+  async #publish(classes: readonly string[]): Promise<void> {
+    try {
+      await publishCatalogue(this.env, this.ctx.id.name ?? DEFAULT_POOL, classes);
+    } catch (error) {
+      this.#pool.keepCatalogue();
+      log("warn", "catalogue_unpublished", { reason: reasonOf(error) });
+    }
   }
 
   /** A lost call costs time only: the account's next full sync asks for the same. */

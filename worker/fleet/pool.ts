@@ -56,6 +56,7 @@ export class Pool {
     { readonly runner: string; readonly account: string; readonly ref: ExecutionRef }
   >();
   readonly #news = new Map<string, News>();
+  #catalogueChanged = true;
 
   constructor(store: RosterStore, watch: Watch) {
     this.#store = store;
@@ -98,6 +99,23 @@ export class Pool {
     return news;
   }
 
+  /** The classes of all enrolled runners, lost ones included; undefined where that has not changed since the last call. */
+  takeCatalogue(): readonly string[] | undefined {
+    if (!this.#catalogueChanged) return undefined;
+    this.#catalogueChanged = false;
+    const classes = new Set<string>();
+    for (const runner of this.runners.values()) {
+      if (runner.entry.state === "revoked") continue;
+      for (const name of runner.classes) classes.add(name);
+    }
+    return [...classes].sort();
+  }
+
+  /** It could not be published: it is to be taken again. */
+  keepCatalogue(): void {
+    this.#catalogueChanged = true;
+  }
+
   /** A new runner, proven to answer at its URL; or a known key again, which keeps its identity. */
   enrol(entry: RosterEntry): RosterEntry {
     const known = [...this.runners.values()].find(
@@ -133,6 +151,7 @@ export class Pool {
     if (describe) {
       entry = { ...entry, description: describe };
       runner.classes = new Set(describe.classes);
+      this.#catalogueChanged = true;
     }
     if (entry.state === "lost") {
       const { lost_at: _, ...rest } = entry;
@@ -157,7 +176,7 @@ export class Pool {
     for (const [name, { runner: id, account, ref }] of this.#unwanted) {
       if (id !== runner.entry.runner_id) continue;
       if (runner.listed.has(name)) stop.push({ account, job: ref.job, fence: ref.fence });
-      else this.#unwanted.delete(name);
+      else if (!this.seats.seated.has(name)) this.#unwanted.delete(name);
     }
     return {
       boot: runner.entry.boot,
@@ -174,11 +193,11 @@ export class Pool {
       const name = executionName({ job, fence });
       if (this.#freed.has(name)) continue;
       listed.set(name, { execution: { account, job, fence }, running_ms });
-      if (this.#unwanted.has(name)) continue;
       const seat =
         this.seats.seated.get(name) ?? this.seats.seat(account, { job, fence }, runner, now - running_ms, now);
       seat.confirmed = true;
-      delete seat.unlisted;
+      if (seat.dropped) seat.unlisted = 0;
+      else delete seat.unlisted;
       delete seat.gone_at;
       runner.placed.add(name);
       if (runner.beat) this.seats.held(seat, runner.beat);
@@ -187,10 +206,14 @@ export class Pool {
     for (const name of [...runner.placed]) {
       const seat = this.seats.seated.get(name);
       if (!seat || listed.has(name)) continue;
-      if (seat.beat && saysGone(runner, seat.ref, seat.beat)) {
+      const gone = seat.beat !== undefined && saysGone(runner, seat.ref, seat.beat);
+      const absent = !gone && seat.unlisted !== undefined && ++seat.unlisted >= UNLISTED_BEATS;
+      if (seat.dropped) {
+        if (gone || absent) this.#unseat(seat, now);
+      } else if (gone) {
         seat.gone_at = now;
         runner.placed.delete(name);
-      } else if (seat.unlisted !== undefined && ++seat.unlisted >= UNLISTED_BEATS) {
+      } else if (absent) {
         this.#strike(runner, now);
         this.#judged(seat, "refused", seat.at);
       }
@@ -219,7 +242,7 @@ export class Pool {
     const { account } = request;
     const client = this.seats.speaks(account, request.tier);
     for (const freed of request.freed) this.#free(account, freed, now);
-    for (const ref of request.drop) this.#drop(account, ref, now);
+    for (const ref of request.drop) this.#drop(account, ref);
     if (request.full) this.#withdrawAbsent(account, client, request, now);
     const verdicts = request.hold.map((hold) => this.#judge(account, hold, now));
     const repeated: Placed[] = [];
@@ -255,7 +278,7 @@ export class Pool {
     runner?.listed.delete(name);
     const used = freed.outcome === "ended" || freed.outcome === "handed_back";
     if (seat) this.#unseat(seat, used ? now : seat.at);
-    if (!runner || used) return;
+    if (!runner || used || freed.outcome === "unused") return;
     runner.refusing = true;
     if (freed.outcome === "strike") this.#strike(runner, now);
   }
@@ -267,20 +290,24 @@ export class Pool {
     if (over >= 0) runner.suspended_until = now + Math.min(SUSPENSION_MS * 2 ** over, MAX_SUSPENSION_MS);
   }
 
-  #drop(account: string, ref: ExecutionRef, now: number): void {
+  #drop(account: string, ref: ExecutionRef): void {
     const name = executionName(ref);
     this.seats.clients.get(account)?.tickets.delete(name);
     const seat = this.seats.seated.get(name);
     if (!seat || seat.account !== account) return;
-    if (seat.confirmed) this.#unwanted.set(name, { runner: seat.runner, account, ref });
-    this.#unseat(seat, now);
+    this.#unwanted.set(name, { runner: seat.runner, account, ref });
+    seat.dropped = true;
+    seat.confirmed = true;
+    seat.unlisted ??= 0;
   }
 
   #withdrawAbsent(account: string, client: Client, request: SyncRequest, now: number): void {
     const named = new Set([...request.want, ...request.hold].map(executionName));
     for (const name of [...client.tickets.keys()]) if (!named.has(name)) client.tickets.delete(name);
     for (const [name, seat] of [...this.seats.seated]) {
-      if (seat.account === account && !named.has(name)) this.#drop(account, seat.ref, now);
+      if (seat.account !== account || named.has(name) || seat.dropped) continue;
+      // What a runner lists may still bring a result that counts; the answer to its progress says whether.
+      if (!this.runners.get(seat.runner)?.listed.has(name)) this.#unseat(seat, now);
     }
   }
 
@@ -391,6 +418,7 @@ export class Pool {
     const runner = this.runners.get(runner_id);
     if (!runner) return false;
     this.#put(runner, { ...runner.entry, state: "revoked" });
+    this.#catalogueChanged = true;
     runner.listed = new Map();
     this.#loseSeats(runner, () => true);
     this.#assign(now);

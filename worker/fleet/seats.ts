@@ -20,6 +20,8 @@ export interface Seated {
   beat?: Beat;
   /** Its account gave up repeating the dispatch: beats since then that did not list it. */
   unlisted?: number;
+  /** Nobody wants it any more; it takes its seat until the runner says that it is gone. */
+  dropped?: true;
   /** When a beat first left it out. */
   gone_at?: number;
 }

@@ -28,7 +28,9 @@ export interface Ticket extends ExecutionRef {
 }
 
 /** How an execution's hold on a seat ended, as far as the account was told by the runner. */
-export type SeatOutcome = "ended" | "handed_back" | "refused_full" | "refused_boot" | "refused" | "strike";
+export type SeatOutcome =
+  /** The placement came too late and was never posted. */
+  "unused" | "ended" | "handed_back" | "refused_full" | "refused_boot" | "refused" | "strike";
 
 export interface Freed extends ExecutionRef {
   readonly runner: string;
@@ -59,7 +61,7 @@ export interface SyncRequest {
   /** True: this is everything, and what is absent is withdrawn. */
   readonly full: boolean;
   readonly want: readonly Ticket[];
-  /** Tickets and executions that nobody wants any more. */
+  /** Tickets and executions that nobody wants any more. An execution's seat is free when its runner says so. */
   readonly drop: readonly ExecutionRef[];
   readonly freed: readonly Freed[];
   readonly hold: readonly Hold[];

@@ -4,7 +4,7 @@ import { SubmissionOptions } from "../../schemas/job.ts";
 import type { JsonObject } from "../../schemas/json.ts";
 import { scanJson } from "../../schemas/json-scan.ts";
 import { MAX_BODY_BYTES, MAX_JSON_DEPTH, MAX_JSON_VALUES } from "../../schemas/limits.ts";
-import { checkPrompt, type PromptNeeds, promptNeeds } from "../../schemas/prompt.ts";
+import { checkPrompt, type PromptFault, type PromptNeeds, promptNeeds, unknownClasses } from "../../schemas/prompt.ts";
 import { checkTarget, type TargetRules } from "../../schemas/targets.ts";
 import { readBody } from "./body.ts";
 
@@ -18,8 +18,13 @@ export interface JudgedSubmission {
 }
 
 export type Verdict =
-  | { readonly ok: true; readonly submission: JudgedSubmission }
-  | { readonly ok: false; readonly refusal: Refusal };
+  | { readonly ok: true; readonly submission: JudgedSubmission; readonly body: Uint8Array }
+  | {
+      readonly ok: false;
+      readonly refusal: Refusal;
+      /** The body, where its idempotency is to be judged before this refusal (contract section 4, precedence). */
+      readonly body?: Uint8Array;
+    };
 
 const refuse = (code: Refusal["code"], message: string, details?: JsonObject): Verdict => ({
   ok: false,
@@ -37,6 +42,11 @@ function parseJson(bytes: Uint8Array): { readonly value: unknown } | undefined {
   }
 }
 
+const badGraph = ({ message, nodeErrors }: PromptFault, body: Uint8Array): Verdict => ({
+  ...refuse("invalid_prompt", message, { node_errors: Object.fromEntries(nodeErrors) }),
+  body,
+});
+
 const OPTION_NAMES = ["metadata", "timeout_s", "queue_timeout_s", "priority"] as const;
 
 /** `null` in an optional field means absent; unknown fields are ignored (contract section 2). */
@@ -49,8 +59,13 @@ function optionsIn(body: Record<string, unknown>): Record<string, unknown> {
 /**
  * Judges the body of `POST /v1/jobs` in the order of contract section 4: size, content type, JSON, shape, webhook URL, graph. The
  * scan comes before the parser: a body of a million empty objects never becomes them.
+ * @param catalogue every class that some runner has; undefined while that is unknown, and classes are not looked at
  */
-export async function judgeSubmission(request: Request, targets: TargetRules): Promise<Verdict> {
+export async function judgeSubmission(
+  request: Request,
+  targets: TargetRules,
+  catalogue: ReadonlySet<string> | undefined,
+): Promise<Verdict> {
   const read = await readBody(request, MAX_BODY_BYTES);
   if (!read.ok) return read;
   const { bytes } = read;
@@ -88,15 +103,20 @@ export async function judgeSubmission(request: Request, targets: TargetRules): P
     if (typeof webhook_url !== "string")
       return refuse("invalid_request", "webhook_url must be a string.", { field: "webhook_url" });
     const target = checkTarget(webhook_url, targets);
-    if (!target.ok)
-      return refuse("invalid_webhook_url", `webhook_url is refused: ${target.rule}.`, { field: "webhook_url" });
+    if (!target.ok) {
+      const refusal = refuse("invalid_webhook_url", `webhook_url is refused: ${target.rule}.`, {
+        field: "webhook_url",
+      });
+      return { ...refusal, body: bytes };
+    }
   }
   const graph = checkPrompt(prompt);
-  if (!graph.ok) {
-    return refuse("invalid_prompt", graph.message, { node_errors: Object.fromEntries(graph.nodeErrors) });
-  }
+  if (!graph.ok) return badGraph(graph, bytes);
+  const unknown = unknownClasses(graph.prompt, catalogue);
+  if (unknown) return badGraph(unknown, bytes);
   return {
     ok: true,
+    body: bytes,
     submission: {
       prompt: bytes.subarray(...scan.span),
       needs: promptNeeds(graph.prompt),

@@ -1,0 +1,75 @@
+import { base64url } from "jose";
+import * as v from "valibot";
+import type { Refusal } from "../../schemas/error.ts";
+import { JobStatus } from "../../schemas/job.ts";
+import type { PageFilter } from "../account/store.ts";
+
+/** Query of `GET /v1/jobs` (contract section 2). */
+
+const MAX_PAGE = 100;
+
+/** A cursor is opaque to clients: the sequence number of the last row they saw. */
+export const encodeCursor = (seq: number): string => base64url.encode(String(seq));
+
+function decodeCursor(cursor: string): number | undefined {
+  try {
+    const text = new TextDecoder().decode(base64url.decode(cursor));
+    return /^\d{1,15}$/.test(text) ? Number(text) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+const Time = v.pipe(
+  v.string(),
+  v.maxLength(40),
+  v.regex(
+    /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/,
+    "must be an ISO 8601 time, such as 2026-01-31T09:00:00Z",
+  ),
+  v.transform((text) => Date.parse(text)),
+  v.check((at) => !Number.isNaN(at), "must be an ISO 8601 time, such as 2026-01-31T09:00:00Z"),
+);
+
+const ListQuery = v.object({
+  limit: v.optional(
+    v.pipe(
+      v.string(),
+      v.regex(/^\d{1,9}$/, "must be an integer of at least 1"),
+      v.transform(Number),
+      v.minValue(1, "must be an integer of at least 1"),
+    ),
+    "20",
+  ),
+  cursor: v.optional(v.pipe(v.string(), v.transform(decodeCursor), v.number("is not one of this list's"))),
+  status: v.optional(v.picklist(JobStatus.options, `must be one of ${JobStatus.options.join(", ")}`)),
+  created_after: v.optional(Time),
+  created_before: v.optional(Time),
+});
+
+export type ListPage =
+  | { readonly ok: true; readonly page: PageFilter & { readonly limit: number } }
+  | { readonly ok: false; readonly refusal: Refusal };
+
+export function parseListQuery(query: Record<string, string>): ListPage {
+  const parsed = v.safeParse(ListQuery, query);
+  if (!parsed.success) {
+    const [issue] = parsed.issues;
+    const field = String(issue.path?.[0]?.key);
+    return {
+      ok: false,
+      refusal: { code: "invalid_request", message: `${field} ${issue.message}.`, details: { field } },
+    };
+  }
+  const { limit, cursor, status, created_after, created_before } = parsed.output;
+  return {
+    ok: true,
+    page: {
+      limit: Math.min(limit, MAX_PAGE),
+      ...(cursor === undefined ? {} : { before: cursor }),
+      ...(status === undefined ? {} : { status }),
+      ...(created_after === undefined ? {} : { created_after }),
+      ...(created_before === undefined ? {} : { created_before }),
+    },
+  };
+}
