@@ -8,6 +8,7 @@ import { log, reasonOf } from "./log.ts";
 import { operatorRoutes } from "./operator/routes.ts";
 import { outputs } from "./outputs/route.ts";
 import { rateHeaders } from "./rate-headers.ts";
+import { documents } from "./routes/documents.ts";
 import { jobRoutes } from "./routes/jobs.ts";
 import { edgeKeys } from "./runners/edge-keys.ts";
 import { runnerRoutes } from "./runners/routes.ts";
@@ -70,6 +71,7 @@ export function createApp(switches: Switches) {
   app.route("/outputs", outputs);
   app.route("/runners", runnerRoutes(switches));
   app.route("/operator", operatorRoutes);
+  app.route("/", documents);
   app.get("/healthz", (c) => c.json({ ok: true }));
   app.get("/.well-known/jwks.json", async (c) => {
     const { published } = await edgeKeys(c.env);

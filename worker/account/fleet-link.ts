@@ -80,6 +80,11 @@ export class FleetLink {
     this.#impossible.add(executionName(execution));
   }
 
+  /** Words that the fleet may not have: an answer was lost, or nobody has asked since. */
+  get unsaid(): boolean {
+    return this.#freed.length > 0 || this.#drop.length > 0;
+  }
+
   /** The next request says everything, which heals whatever was lost. */
   forget(): void {
     this.#full = true;
@@ -110,7 +115,8 @@ export class FleetLink {
     }
     for (const ticket of want) this.#told.add(executionName(ticket));
     const freed = this.#freed;
-    const drop = this.#drop;
+    const spoken = new Set([...want, ...hold].map(executionName));
+    const drop = this.#drop.filter((execution) => !spoken.has(executionName(execution)));
     this.#freed = [];
     this.#drop = [];
     this.#fresh.clear();

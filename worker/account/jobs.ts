@@ -296,7 +296,8 @@ export function end(job: Job, fence: number, runner: string, report: EndReport, 
     answer: "ok",
     step: {
       job: finish(started, { ...ending, fence }, now),
-      consequences: [seat],
+      // A late result makes the ticket of the next attempt needless.
+      consequences: current ? [seat] : [seat, { kind: "dropped", fence: fence + 1 }],
       ...(report.outcome === "completed" ? { outputs: report.outputs } : {}),
     },
   });
@@ -316,6 +317,7 @@ export function end(job: Job, fence: number, runner: string, report: EndReport, 
   if (running.losses + counted >= MAX_ATTEMPTS) {
     return done({
       status: "failed",
+      stored: true,
       error: { code: "runner_lost", message: "Its runners handed this job back too often." },
     });
   }
@@ -332,7 +334,10 @@ export function end(job: Job, fence: number, runner: string, report: EndReport, 
 /** No other runner is enrolled, and the last error asks for one: the job fails with that error. */
 export function giveUp(job: Job, fence: number, now: number): Step | undefined {
   if (job.phase !== "ready" || fence !== job.fence + 1 || !job.last_error || job.exclude.length === 0) return undefined;
-  return { job: finish(job, { status: "failed", error: job.last_error }, now), consequences: [] };
+  return {
+    job: finish(job, { status: "failed", error: job.last_error }, now),
+    consequences: [{ kind: "dropped", fence }],
+  };
 }
 
 /** Its owner does not want it any more: terminal at once, whatever its runner does meanwhile. Undefined where it has ended. */

@@ -113,7 +113,7 @@ export class Rows implements AccountStore {
       "UPDATE jobs SET phase = ?, status = ?, fresh = ?, body = ? WHERE job_id = ?",
       job.phase,
       statusOf(job),
-      job.fence === 0 ? 1 : 0,
+      job.ever_started ? 0 : 1,
       JSON.stringify(job),
       job.job_id,
     );
@@ -246,7 +246,7 @@ export class Rows implements AccountStore {
   }
 
   span(): number {
-    const row = this.#one("SELECT MIN(seq) AS first, MAX(seq) AS last FROM jobs");
+    const row = this.#one("SELECT (SELECT MIN(seq) FROM jobs) AS first, (SELECT MAX(seq) FROM jobs) AS last");
     return row === undefined || row.first === null ? 0 : Number(row.last) - Number(row.first) + 1;
   }
 

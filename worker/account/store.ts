@@ -75,7 +75,7 @@ export interface AccountStore {
   use(keyHash: string): KeyUse;
   /** The waiting job of the key that is promoted next: highest priority, then oldest. */
   firstWaiting(keyHash: string): Job | undefined;
-  /** The ready job of the key that would yield its slot first: lowest priority, then newest; never one that was started or placed. */
+  /** The ready job of the key that would yield its slot first: lowest priority, then newest; never one that was started. */
   weakestReady(keyHash: string): Job | undefined;
   /** Open jobs of the account in these phases, oldest first, at most `limit`. */
   inPhases(phases: readonly Phase[], limit: number): Job[];

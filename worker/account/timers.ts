@@ -51,7 +51,7 @@ function fireJob(account: Account, job_id: string, now: number): void {
 
 /** Keeps the conversation with the fleet going while any job of the account is open to it. */
 function fireSync(account: Account, now: number): void {
-  if (account.store.inPhases(["ready", "placed", "running"], 1).length === 0) {
+  if (account.store.inPhases(["ready", "placed", "running"], 1).length === 0 && !account.link.unsaid) {
     account.store.clearTimer("sync", "");
     return;
   }

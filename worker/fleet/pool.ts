@@ -25,6 +25,8 @@ import {
 export const BEAT_MS = 5_000;
 /** A placement that neither its account nor a beat has confirmed by then is void. */
 const UNCONFIRMED_MS = 60_000;
+/** A seat that its account and its runner have not mentioned for this long is void: longer than the longest pause between full syncs. */
+const FORGOTTEN_MS = 150_000;
 /** A beat taken before an end report was acknowledged may still list what was freed. */
 const FREED_MEMORY_MS = 30_000;
 /** How long an execution that a beat left out may wait for its account's word before it counts as lost. */
@@ -127,6 +129,8 @@ export class Pool {
       return entry;
     }
     const { url, name, max_seats, enrolled_at } = entry;
+    // It has just proven that it is there.
+    known.seen_at = enrolled_at;
     this.#put(known, { ...known.entry, url, name, max_seats, enrolled_at, state: "active" });
     return known.entry;
   }
@@ -195,7 +199,9 @@ export class Pool {
       listed.set(name, { execution: { account, job, fence }, running_ms });
       const seat =
         this.seats.seated.get(name) ?? this.seats.seat(account, { job, fence }, runner, now - running_ms, now);
-      seat.confirmed = true;
+      seat.confirmed_at = now;
+      // It took what it was given.
+      runner.strikes = 0;
       if (seat.dropped) seat.unlisted = 0;
       else delete seat.unlisted;
       delete seat.gone_at;
@@ -205,6 +211,7 @@ export class Pool {
     runner.listed = listed;
     for (const name of [...runner.placed]) {
       const seat = this.seats.seated.get(name);
+      if (!seat) runner.placed.delete(name);
       if (!seat || listed.has(name)) continue;
       const gone = seat.beat !== undefined && saysGone(runner, seat.ref, seat.beat);
       const absent = !gone && seat.unlisted !== undefined && ++seat.unlisted >= UNLISTED_BEATS;
@@ -251,6 +258,7 @@ export class Pool {
       const runner = seat && this.runners.get(seat.runner);
       if (seat && runner) repeated.push(this.#placedOn(runner, seat));
       else client.tickets.set(executionName(ticket), ticket);
+      this.#wanted(executionName(ticket));
     }
     this.#assign(now);
     const news = this.#news.get(account);
@@ -267,6 +275,15 @@ export class Pool {
     };
   }
 
+  /** Its account asks for it after all: what it dropped before is wanted again. */
+  #wanted(name: string): void {
+    this.#unwanted.delete(name);
+    const seat = this.seats.seated.get(name);
+    if (!seat?.dropped) return;
+    delete seat.dropped;
+    delete seat.unlisted;
+  }
+
   #free(account: string, freed: Freed, now: number): void {
     const name = executionName(freed);
     const runner = this.runners.get(freed.runner);
@@ -278,7 +295,9 @@ export class Pool {
     runner?.listed.delete(name);
     const used = freed.outcome === "ended" || freed.outcome === "handed_back";
     if (seat) this.#unseat(seat, used ? now : seat.at);
-    if (!runner || used || freed.outcome === "unused") return;
+    if (!runner) return;
+    if (used) runner.strikes = 0;
+    if (used || freed.outcome === "unused") return;
     runner.refusing = true;
     if (freed.outcome === "strike") this.#strike(runner, now);
   }
@@ -297,7 +316,6 @@ export class Pool {
     if (!seat || seat.account !== account) return;
     this.#unwanted.set(name, { runner: seat.runner, account, ref });
     seat.dropped = true;
-    seat.confirmed = true;
     seat.unlisted ??= 0;
   }
 
@@ -316,7 +334,10 @@ export class Pool {
     const ref = { job: hold.job, fence: hold.fence };
     const name = executionName(ref);
     const runner = this.runners.get(hold.runner);
-    const before = this.seats.seated.get(name);
+    const known = this.seats.seated.get(name);
+    // The account's word of where it is outranks the fleet's memory.
+    if (known && known.runner !== hold.runner) this.#unseat(known, known.at);
+    const before = known?.runner === hold.runner ? known : undefined;
     const over = !runner || runner.entry.state === "revoked" || runner.entry.state === "lost";
     if (over || hold.boot < runner.entry.boot) {
       if (before) this.#unseat(before, before.at);
@@ -324,7 +345,8 @@ export class Pool {
     }
     this.seats.clients.get(account)?.tickets.delete(name);
     const seat = before ?? this.seats.seat(account, ref, runner, hold.placed_at, now);
-    seat.confirmed = true;
+    seat.confirmed_at = now;
+    this.#wanted(name);
     if (hold.beat) this.seats.held(seat, hold.beat);
     const listed = runner.listed.get(name);
     if (listed && runner.beat) return { ...ref, verdict: "held", beat: runner.beat, running_ms: listed.running_ms };
@@ -343,6 +365,7 @@ export class Pool {
   /** Gives free seats to tickets: the account with the least use per weight first. */
   #assign(now: number): void {
     const open = new Set([...this.runners.values()].filter((runner) => isOpen(runner, now)));
+    if (open.size === 0) return;
     const waiting = new Map([...this.seats.clients].filter(([, client]) => client.tickets.size > 0));
     while (open.size > 0 && waiting.size > 0) {
       let next: [string, Client] | undefined;
@@ -391,11 +414,18 @@ export class Pool {
     }
     for (const seat of [...this.seats.seated.values()]) {
       if (seat.gone_at !== undefined && now >= seat.gone_at + GONE_GRACE_MS) this.#judged(seat, "lost", seat.gone_at);
-      else if (!seat.confirmed && now >= seat.at + UNCONFIRMED_MS) this.#unseat(seat, seat.at);
+      else if (now >= this.#voidAt(seat)) this.#unseat(seat, seat.confirmed_at ?? seat.at);
       else this.seats.trueUp(seat, now);
     }
+    for (const account of [...this.seats.clients.keys()]) this.seats.forgetIdle(account);
     for (const [name, at] of this.#freed) if (now >= at + FREED_MEMORY_MS) this.#freed.delete(name);
     this.#assign(now);
+  }
+
+  /** When a seat is void that nobody speaks of any more. One that its runner lists never is. */
+  #voidAt({ ref, runner, at, confirmed_at }: Seated): number {
+    if (this.runners.get(runner)?.listed.has(executionName(ref))) return Number.POSITIVE_INFINITY;
+    return confirmed_at === undefined ? at + UNCONFIRMED_MS : confirmed_at + FORGOTTEN_MS;
   }
 
   /** When `tick` has something to look at; undefined while nobody is enrolled and nothing is held. */
@@ -407,10 +437,10 @@ export class Pool {
       if (runner.suspended_until > now) times.push(runner.suspended_until);
     }
     for (const seat of this.seats.seated.values()) {
-      if (seat.gone_at !== undefined) times.push(seat.gone_at + GONE_GRACE_MS);
-      else if (!seat.confirmed) times.push(seat.at + UNCONFIRMED_MS);
+      times.push(seat.gone_at === undefined ? this.#voidAt(seat) : seat.gone_at + GONE_GRACE_MS);
     }
-    return times.length === 0 ? undefined : Math.max(Math.min(...times), now + 1_000);
+    const next = times.reduce((least, time) => Math.min(least, time), Number.POSITIVE_INFINITY);
+    return Number.isFinite(next) ? Math.max(next, now + 1_000) : undefined;
   }
 
   /** Revokes a runner: what it held is lost, and nothing that it says counts any more. False: there is no such runner. */

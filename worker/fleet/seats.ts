@@ -14,8 +14,8 @@ export interface Seated {
   readonly at: number;
   /** GPU time that its account has been charged for it, in milliseconds. */
   charged_ms: number;
-  /** Its account or a beat has said that it exists. */
-  confirmed: boolean;
+  /** When its account or a beat last said that it exists; absent while neither has. */
+  confirmed_at?: number;
   /** The latest moment at which it is known to have been held. */
   beat?: Beat;
   /** Its account gave up repeating the dispatch: beats since then that did not list it. */
@@ -28,6 +28,8 @@ export interface Seated {
 
 export interface Client {
   share: Share;
+  /** False while only beats have told of this account: its tier is unknown, and nothing is charged. */
+  spoken: boolean;
   readonly tickets: Map<string, Ticket>;
   /** Seats in use. */
   seated: number;
@@ -42,7 +44,12 @@ export class Seats {
   client(account: string): Client {
     let client = this.clients.get(account);
     if (!client) {
-      client = { share: { tier: "free", virtual: this.#present }, tickets: new Map(), seated: 0 };
+      client = {
+        share: { tier: "free", virtual: this.#present },
+        spoken: false,
+        tickets: new Map(),
+        seated: 0,
+      };
       this.clients.set(account, client);
     }
     return client;
@@ -53,6 +60,7 @@ export class Seats {
     const client = this.client(account);
     const idle = client.tickets.size === 0 && client.seated === 0;
     client.share = { ...(idle ? joins(client.share, this.#present) : client.share), tier };
+    client.spoken = true;
     return client;
   }
 
@@ -68,14 +76,12 @@ export class Seats {
       runner: runner.entry.runner_id,
       boot: runner.entry.boot,
       at,
-      charged_ms: PREPAID_MS,
-      confirmed: false,
+      charged_ms: 0,
     };
-    const client = this.client(account);
-    client.seated++;
-    client.share = charge(client.share, PREPAID_MS);
+    this.client(account).seated++;
     this.seated.set(executionName(ref), seat);
     runner.placed.add(executionName(ref));
+    this.#charge(seat, PREPAID_MS);
     this.trueUp(seat, now);
     return seat;
   }
@@ -93,7 +99,7 @@ export class Seats {
 
   #charge(seat: Seated, gpu_ms: number): void {
     const client = this.clients.get(seat.account);
-    if (client) client.share = charge(client.share, gpu_ms);
+    if (client?.spoken) client.share = charge(client.share, gpu_ms);
     seat.charged_ms += gpu_ms;
   }
 
@@ -104,12 +110,13 @@ export class Seats {
     this.seated.delete(name);
     runner?.placed.delete(name);
     const client = this.clients.get(seat.account);
-    if (!client) return;
-    client.seated--;
-    this.forgetIdle(seat.account);
+    if (client) client.seated--;
   }
 
-  /** An account that owes for what it used is remembered until the present has caught up with it. */
+  /**
+   * Forgets an account that has nothing at the fleet. One that owes for what it used is remembered until the present has caught up
+   * with it. Not to be called while a message of that account is being handled.
+   */
   forgetIdle(account: string): void {
     const client = this.clients.get(account);
     if (client?.tickets.size === 0 && client.seated === 0 && client.share.virtual <= this.#present)

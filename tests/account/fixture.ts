@@ -1,0 +1,142 @@
+import type { SubmissionOptions } from "../../schemas/job.ts";
+import type { Tier } from "../../schemas/limits.ts";
+import type { EndReport } from "../../schemas/runner-protocol.ts";
+import { Account } from "../../worker/account/account.ts";
+import { addKey, create } from "../../worker/account/administration.ts";
+import { applyNews, dispatchAnswered, endExecution } from "../../worker/account/executions.ts";
+import type { Job } from "../../worker/account/jobs.ts";
+import { migrate } from "../../worker/account/migrations.ts";
+import { submit } from "../../worker/account/requests.ts";
+import { Rows } from "../../worker/account/rows.ts";
+import type { FleetNews, Placed, Verdict } from "../../worker/fleet/sync.ts";
+import { openSql, type TestSql } from "./sqlite.ts";
+
+/** An account to test, and the words that fleet and runners say to it. */
+
+export const NOW = Date.UTC(2026, 0, 15, 12);
+export const ACCOUNT = "acc_00000000000000000000";
+export const SECRET = "5".repeat(64);
+export const KEY = "key-one";
+export const OTHER_KEY = "key-two";
+
+export const jobId = (n: number): string => `01890a5d-ac96-774b-8000-${String(n).padStart(12, "0")}`;
+
+export interface Opened {
+  readonly account: Account;
+  readonly sql: TestSql;
+  /** The account as another process would find it: from its rows alone. */
+  restart(): Account;
+}
+
+/** An account with two keys and nothing else. */
+export function openAccount(tier: Tier = "free"): Opened {
+  const sql = openSql();
+  migrate(sql);
+  const account = new Account(new Rows(sql));
+  create(account, { account_id: ACCOUNT, tier, suspended: false, pool: "default", webhook_secret: SECRET });
+  addKey(account, { key_hash: KEY, prefix: "sk_live_aaaa", name: "one" }, NOW);
+  addKey(account, { key_hash: OTHER_KEY, prefix: "sk_live_bbbb", name: "two" }, NOW);
+  return { account, sql, restart: () => new Account(new Rows(sql)) };
+}
+
+export interface Wish extends Partial<SubmissionOptions> {
+  readonly key?: string;
+  readonly webhook_url?: string;
+  readonly now?: number;
+  /** The prompt lies in R2. */
+  readonly large?: boolean;
+}
+
+/** Submits job `n` as the Worker does. */
+export function send(account: Account, n: number, wish: Wish = {}) {
+  const { key = KEY, webhook_url, now = NOW, large = false, ...options } = wish;
+  return submit(
+    account,
+    key,
+    {
+      job_id: jobId(n),
+      needs: { classes: ["SaveImage"], models: [] },
+      options: { timeout_s: 600, queue_timeout_s: 3600, priority: 0, ...options },
+      ...(large ? {} : { prompt: "{}" }),
+      ...(webhook_url === undefined ? {} : { webhook_url }),
+    },
+    now,
+  );
+}
+
+/** Whether a submission was stored. */
+export const isStored = ({ value }: ReturnType<typeof send>): boolean => value?.kind === "stored";
+
+/** What is owed to others: effects since the last call, but for those that only wake who waits. */
+export const owed = (account: Account) => account.takeEffects().filter(({ kind }) => kind !== "wake");
+
+/** The job's row. */
+export function row(account: Account, n: number): Job {
+  const stored = account.store.job(jobId(n));
+  if (!stored) throw new Error(`Job ${n} is not stored.`);
+  return stored.job;
+}
+
+export const phases = (account: Account, ...numbers: number[]): string[] =>
+  numbers.map((n) => account.store.job(jobId(n))?.job.phase ?? "gone");
+
+export const RUNNER = "rnr_00000000000000000001";
+export const seatOn = (n: number, fence: number, runner = RUNNER): Placed => ({
+  job: jobId(n),
+  fence,
+  runner,
+  boot: 3,
+  url: `https://${runner.replaceAll("_", "-")}.example`,
+  jkt: "thumbprint",
+});
+
+export const news = (part: Partial<FleetNews>): FleetNews => ({ placed: [], impossible: [], verdicts: [], ...part });
+export const verdict = (n: number, fence: number, word: Verdict["verdict"]): FleetNews =>
+  news({ verdicts: [{ job: jobId(n), fence, verdict: word }] });
+
+export function place(account: Account, n: number, fence = 1, now = NOW): void {
+  applyNews(account, news({ placed: [seatOn(n, fence)] }), now);
+}
+
+export const TIMES = { download_ms: 10, execution_ms: 200, upload_ms: 30 };
+export const WORD = { beat: { boot: 3, n: 5 }, running_ms: 0 };
+const PNG = {
+  node_id: "9",
+  filename: "a.png",
+  kind: "image" as const,
+  content_type: "image/png",
+  size_bytes: 4,
+  sha256: "0".repeat(64),
+};
+
+export const completed = (running_ms = 300): EndReport => ({
+  ...WORD,
+  running_ms,
+  outcome: "completed",
+  outputs: [PNG],
+  times: TIMES,
+});
+export const failed = (code: "execution_failed" | "out_of_memory" | "stalled" | "engine_crashed"): EndReport => ({
+  ...WORD,
+  outcome: "failed",
+  error: { code, message: "It failed.", node_id: "3" },
+  times: TIMES,
+});
+export const handedBack: EndReport = { ...WORD, outcome: "handed_back" };
+
+export const ended = (account: Account, n: number, fence = 1, report = completed(), now = NOW) =>
+  endExecution(account, jobId(n), fence, RUNNER, report, now);
+export const accepted = (account: Account, n: number, fence = 1, now = NOW) =>
+  dispatchAnswered(account, jobId(n), fence, { kind: "accepted", ...WORD }, now);
+export const said = (account: Account, now = NOW) => account.link.request(account.store, account.mustSettings, now);
+/** One job on a runner that has accepted it, with all that it owed by then taken. */
+export function withRunning(wish: Wish = {}) {
+  const opened = openAccount();
+  send(opened.account, 1, wish);
+  place(opened.account, 1);
+  accepted(opened.account, 1);
+  opened.account.writeBehind();
+  owed(opened.account);
+  said(opened.account);
+  return opened;
+}

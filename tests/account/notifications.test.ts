@@ -1,0 +1,127 @@
+import { describe, expect, test } from "vitest";
+import type { Account } from "../../worker/account/account.ts";
+import { endExecution } from "../../worker/account/executions.ts";
+import { beginDelivery, finishDelivery } from "../../worker/account/notifications.ts";
+import { fire } from "../../worker/account/timers.ts";
+import { completed, jobId, NOW, openAccount, owed, place, RUNNER, row, SECRET, send } from "./fixture.ts";
+
+/** What webhooks/consumer.ts does with a message, over the rows. */
+
+const URL = "https://hooks.example/a";
+const FAILED = {
+  ok: false,
+  status: 503,
+  failure: "http_5xx",
+  started_at: NOW,
+  duration_ms: 40,
+  answer: "down",
+} as const;
+
+/** Ends job `n`, which owes its webhook. */
+function notify(account: Account, n: number, now = NOW): void {
+  send(account, n, { webhook_url: URL, now });
+  place(account, n, 1, now);
+  endExecution(account, jobId(n), 1, RUNNER, completed(), now);
+}
+
+const begun = (account: Account, n: number, now = NOW, round = 1) => beginDelivery(account, jobId(n), round, now);
+const sweepTimer = (account: Account, n: number) =>
+  account.store
+    .dueTimers(Number.MAX_SAFE_INTEGER, 999)
+    .find(({ kind, ref }) => kind === "delivery" && ref === jobId(n));
+
+test("a message gets URL, secret and record of the ended job, once", () => {
+  const { account } = openAccount();
+  notify(account, 1);
+  expect(begun(account, 1)).toMatchObject({
+    kind: "granted",
+    n: 1,
+    url: URL,
+    secret: SECRET,
+    view: { record: { job_id: jobId(1), status: "completed" } },
+  });
+  expect(begun(account, 1)).toEqual({ kind: "done" });
+});
+
+test("a message of another round, or of a job without a webhook, does nothing", () => {
+  const { account } = openAccount();
+  notify(account, 1);
+  send(account, 2);
+  expect(begun(account, 1, NOW, 2)).toEqual({ kind: "done" });
+  expect(begun(account, 2)).toEqual({ kind: "done" });
+  expect(begun(account, 3)).toEqual({ kind: "done" });
+  expect(account.store.delivery(jobId(1))?.n).toBe(0);
+});
+
+test("begin moves the sweep to the end of its claim and 5 s, a failure to the next due time and 20 s", () => {
+  const { account } = openAccount();
+  notify(account, 1);
+  expect(sweepTimer(account, 1)?.due_at).toBe(NOW + 20_000);
+  begun(account, 1, NOW + 100);
+  expect(sweepTimer(account, 1)?.due_at).toBe(NOW + 100 + 20_000);
+  expect(finishDelivery(account, jobId(1), 1, 1, FAILED, NOW + 300)).toEqual({ retry_in_s: 1 });
+  expect(sweepTimer(account, 1)?.due_at).toBe(NOW + 300 + 1_000 + 20_000);
+});
+
+test("a success ends the round, its timer and every later message", () => {
+  const { account } = openAccount();
+  notify(account, 1);
+  begun(account, 1);
+  const ok = { ok: true, status: 200, started_at: NOW, duration_ms: 12 };
+  expect(finishDelivery(account, jobId(1), 1, 1, ok, NOW)).toBeNull();
+  expect(account.store.delivery(jobId(1))).toMatchObject({ status: "delivered", n: 1 });
+  expect(sweepTimer(account, 1)).toBeUndefined();
+  expect(begun(account, 1, NOW + 1)).toEqual({ kind: "done" });
+  expect(finishDelivery(account, jobId(1), 1, 1, FAILED, NOW)).toBeNull();
+  expect(account.store.delivery(jobId(1))?.status).toBe("delivered");
+});
+
+test("a round in which every message is lost is driven by its sweep alone, and ends", () => {
+  const { account } = openAccount();
+  notify(account, 1);
+  owed(account);
+  let sent = 0;
+  for (let timer = sweepTimer(account, 1); timer; timer = sweepTimer(account, 1)) {
+    fire(account, timer, timer.due_at);
+    sent += owed(account).filter(({ kind }) => kind === "deliver").length;
+    if (sent > 10) break;
+    // Only every second message arrives, and no attempt is ever finished.
+    if (sent % 2 === 0) begun(account, 1, account.store.delivery(jobId(1))?.due_at);
+  }
+  expect(account.store.delivery(jobId(1))).toMatchObject({ status: "failed", n: 4 });
+});
+
+describe("with 50 deliveries of the account in flight", () => {
+  function crowded() {
+    const { account } = openAccount("enterprise");
+    for (let n = 1; n <= 53; n++) notify(account, n, NOW + n);
+    for (let n = 1; n <= 50; n++) expect(begun(account, n, NOW + 100).kind).toBe("granted");
+    owed(account);
+    return account;
+  }
+
+  test("another one waits, and that is no attempt", () => {
+    const account = crowded();
+    expect(begun(account, 53, NOW + 101)).toEqual({ kind: "done" });
+    expect(account.store.delivery(jobId(53))).toMatchObject({ status: "pending", n: 0 });
+    expect(row(account, 53).end?.status).toBe("completed");
+  });
+
+  test("each one that finishes sends the one that has waited longest", () => {
+    const account = crowded();
+    for (const [done, next] of [
+      [7, 51],
+      [8, 52],
+    ] as const) {
+      finishDelivery(account, jobId(done), 1, 1, { ok: true, status: 200, started_at: NOW, duration_ms: 1 }, NOW + 200);
+      expect(owed(account)).toEqual([{ kind: "deliver", job_id: jobId(next), round: 1, delay_s: 0 }]);
+      expect(begun(account, next, NOW + 201).kind).toBe("granted");
+    }
+    expect(begun(account, 53, NOW + 202)).toEqual({ kind: "done" });
+  });
+
+  test("a claim that ran out counts no more", () => {
+    const account = crowded();
+    expect(begun(account, 53, NOW + 100 + 15_000).kind).toBe("granted");
+  });
+});

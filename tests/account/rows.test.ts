@@ -1,0 +1,149 @@
+import { describe, expect, test } from "vitest";
+import { MIGRATIONS, migrate } from "../../worker/account/migrations.ts";
+import { Rows } from "../../worker/account/rows.ts";
+import { jobId, KEY, NOW, OTHER_KEY, openAccount, owed, place, row, send } from "./fixture.ts";
+import { openSql } from "./sqlite.ts";
+
+const applied = (sql: ReturnType<typeof openSql>) =>
+  sql
+    .exec("SELECT name FROM migrations ORDER BY name")
+    .toArray()
+    .map(({ name }) => name);
+const FIRST = { name: "a", sql: ["CREATE TABLE a (x INTEGER)"] };
+const SECOND = { name: "b", sql: ["CREATE TABLE b (x INTEGER)", "INSERT INTO b VALUES (1)"] };
+
+describe("migrate", () => {
+  test("run twice changes nothing and loses nothing", () => {
+    const { account, sql } = openAccount();
+    send(account, 1);
+    const before = row(account, 1);
+    migrate(sql);
+    expect(row(account, 1)).toEqual(before);
+    expect(applied(sql)).toEqual(MIGRATIONS.map(({ name }) => name));
+  });
+
+  test("runs what was added, once", () => {
+    const sql = openSql();
+    migrate(sql, [FIRST]);
+    migrate(sql, [FIRST, SECOND]);
+    migrate(sql, [FIRST, SECOND]);
+    expect(applied(sql)).toEqual(["a", "b"]);
+    expect(sql.exec("SELECT * FROM b").toArray()).toHaveLength(1);
+  });
+
+  test("throws where the text of an applied one has changed", () => {
+    const sql = openSql();
+    migrate(sql, [FIRST, SECOND]);
+    const altered = { ...FIRST, sql: ["CREATE TABLE a (x TEXT)"] };
+    expect(() => migrate(sql, [altered, SECOND])).toThrow("a was applied with another text");
+  });
+
+  test("accepts a database that is ahead of the code", () => {
+    const sql = openSql();
+    migrate(sql, [FIRST, SECOND]);
+    migrate(sql, [FIRST]);
+    expect(applied(sql)).toEqual(["a", "b"]);
+  });
+
+  test("in a transaction that fails half-way leaves nothing behind", () => {
+    const sql = openSql();
+    const broken = { name: "b", sql: ["CREATE TABLE b (x INTEGER)", "NO SUCH WORDS"] };
+    expect(() => sql.transaction(() => migrate(sql, [FIRST, broken]))).toThrow();
+    sql.transaction(() => migrate(sql, [FIRST, SECOND]));
+    expect(applied(sql)).toEqual(["a", "b"]);
+  });
+});
+
+describe("rows", () => {
+  test("give back a job as it was last put", () => {
+    const { account, restart } = openAccount();
+    send(account, 1, { metadata: { order: 7, words: ["ä", null] }, webhook_url: "https://hooks.example/a" });
+    const job = { ...row(account, 1), stale: [{ fence: 1, retention: "d7" as const }], retries: { stalled: 1 } };
+    account.store.putJob(job);
+    expect(row(restart(), 1)).toEqual(job);
+  });
+
+  test("number jobs in the order of their submission and never use a number twice", () => {
+    const { account } = openAccount();
+    const seq = (n: number) => account.store.job(jobId(n))?.seq ?? 0;
+    for (const n of [3, 1, 2]) send(account, n);
+    expect(seq(3)).toBeLessThan(seq(1));
+    expect(seq(1)).toBeLessThan(seq(2));
+    const last = seq(2);
+    account.store.deleteJob(jobId(2));
+    send(account, 4);
+    expect(seq(4)).toBeGreaterThan(last);
+  });
+
+  test("of a key leave out what it never had", () => {
+    const { account } = openAccount();
+    expect(account.store.key(KEY)).not.toHaveProperty("revoked_at");
+    expect(account.store.key("no such key")).toBeUndefined();
+    expect(account.store.keys()).toHaveLength(2);
+  });
+
+  test("of a job go with it, and no others", () => {
+    const { account, sql } = openAccount();
+    for (const n of [1, 2]) {
+      send(account, n);
+      account.store.putFiles(jobId(n), []);
+      account.store.logAttempt(jobId(n), { round: 1, n: 1, at: NOW, ok: true, duration_ms: 1 });
+    }
+    account.store.deleteJob(jobId(1));
+    for (const table of ["jobs", "prompts", "attempts"]) {
+      expect(sql.exec(`SELECT job_id FROM ${table}`).toArray()).toEqual([{ job_id: jobId(2) }]);
+    }
+    expect(account.store.dueTimers(Number.MAX_SAFE_INTEGER, 9).map(({ ref }) => ref)).not.toContain(jobId(1));
+  });
+
+  test("say who of a key is promoted first, and who would yield first", () => {
+    const { account } = openAccount("free");
+    for (const [n, priority] of [3, 3, 0, 2, 2].entries()) send(account, n, { priority });
+    send(account, 9, { priority: 2, key: OTHER_KEY });
+    expect(account.store.firstWaiting(KEY)?.job_id).toBe(jobId(3));
+    expect(account.store.weakestReady(KEY)?.job_id).toBe(jobId(1));
+    place(account, 1);
+    expect(account.store.weakestReady(KEY)?.job_id).toBe(jobId(0));
+  });
+
+  test("are found by an index, whatever an account's history", () => {
+    const { account, sql } = openAccount();
+    send(account, 1);
+    const stored = account.store.job(jobId(1));
+    const plans = new Map<string, string>();
+    const rows = new Rows({
+      databaseSize: 0,
+      exec(query, ...bindings) {
+        const plan = sql.exec(`EXPLAIN QUERY PLAN ${query}`, ...bindings).toArray();
+        plans.set(query, plan.map(({ detail }) => String(detail)).join("; "));
+        return sql.exec(query, ...bindings);
+      },
+    });
+    rows.use(KEY);
+    rows.firstWaiting(KEY);
+    rows.weakestReady(KEY);
+    rows.inPhases(["ready", "placed"], 9);
+    if (stored) rows.waitingBefore(stored);
+    rows.page({}, 9);
+    rows.page({ before: 7, status: "failed", created_after: NOW - 1, created_before: NOW + 1 }, 9);
+    rows.lastCreatedAt();
+    rows.overdueDelivery(NOW);
+    rows.dueTimers(NOW, 9);
+    rows.earliestTimer();
+    expect(plans.size).toBe(13);
+    for (const [query, plan] of plans) expect.soft(plan, query).toMatch(/^SEARCH (?!.*SCAN)/);
+  });
+
+  test("of one transaction that fails are taken back together", () => {
+    const { account, sql } = openAccount();
+    expect(() =>
+      sql.transaction(() => {
+        send(account, 1);
+        throw new Error("stopped");
+      }),
+    ).toThrow("stopped");
+    account.rolledBack();
+    expect(new Rows(sql).job(jobId(1))).toBeUndefined();
+    expect(owed(account)).toEqual([]);
+  });
+});
