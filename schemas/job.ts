@@ -50,9 +50,21 @@ const Milliseconds = v.pipe(v.number(), v.minValue(0));
 /** What an output is, without where it lies. */
 export const OutputDescription = v.object({
   node_id: v.pipe(v.string(), v.maxLength(200), v.description("The node of the prompt that made it.")),
-  filename: v.pipe(v.string(), v.minLength(1), v.maxLength(255), v.description("Its name, as the node gave it.")),
+  filename: v.pipe(
+    v.string(),
+    v.minLength(1),
+    v.maxLength(255),
+    // It stands in a URL's path: no separator, no control character, no half of a character.
+    v.check((name) => /^(?!\.{1,2}$)[^/\\\p{Cc}\p{Cs}]+$/u.test(name), "must be a plain file name"),
+    v.description("Its name, as the node gave it."),
+  ),
   kind: OutputKind,
-  content_type: v.pipe(v.string(), v.maxLength(200), v.description("Its media type.")),
+  content_type: v.pipe(
+    v.string(),
+    v.maxLength(200),
+    v.check((type) => /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+(;[ -~]*)?$/.test(type), "must be a media type"),
+    v.description("Its media type."),
+  ),
   size_bytes: v.pipe(Count, v.description("Its size in bytes.")),
   sha256: v.pipe(v.string(), v.regex(/^[0-9a-f]{64}$/), v.description("SHA-256 of its bytes, lower-case hex.")),
 });

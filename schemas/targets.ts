@@ -75,17 +75,19 @@ export function checkTarget(text: string, rules: TargetRules): TargetCheck {
   if (url.port !== "" && Number(url.port) < 1024) return refuse("its port must be 443 or above 1023");
 
   const name = host.replace(/\.$/, "");
-  if (rules.ownHosts.includes(name)) return refuse("it must not point to this service");
+  const fine: TargetCheck = rules.ownHosts.includes(name)
+    ? refuse("it must not point to this service")
+    : { ok: true, url };
   const address = addressOf(host);
   if (address) {
     const isPublic =
       address.kind() === "ipv4" ? isPublicIPv4(address as ipaddr.IPv4) : isPublicIPv6(address as ipaddr.IPv6);
-    return isPublic ? { ok: true, url } : refuse("its address is not publicly reachable");
+    return isPublic ? fine : refuse("its address is not publicly reachable");
   }
   if (name === "" || name.startsWith(".") || name.endsWith(".") || name.includes(".."))
     return refuse("its host name is malformed");
   if (FORBIDDEN_SUFFIXES.some((suffix) => name === suffix || name.endsWith(`.${suffix}`)))
     return refuse("its host name is not publicly reachable");
   if (!name.includes(".")) return refuse("its host must be a public name with a dot, or a public address");
-  return { ok: true, url };
+  return fine;
 }

@@ -1,4 +1,7 @@
-import { exports } from "cloudflare:workers";
+import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { env, exports } from "cloudflare:workers";
+import type { ErrorEnvelope } from "../../schemas/error.ts";
+import type { JobRecord } from "../../schemas/job.ts";
 import type { Tier } from "../../schemas/limits.ts";
 import { OPERATOR_TOKEN, TEST_BINDINGS } from "./bindings.ts";
 
@@ -26,8 +29,8 @@ export async function operator<T>(path: string, body?: Record<string, unknown>):
   return (await response.json()) as T;
 }
 
-export const newAccount = (tier: Tier = "pro"): Promise<TestAccount> =>
-  operator("/accounts", { email: "test@example.com", tier });
+export const newAccount = (tier: Tier = "pro", pool = "default"): Promise<TestAccount> =>
+  operator("/accounts", { email: "test@example.com", tier, pool });
 
 export function api(key: string, path: string, init: RequestInit = {}): Promise<Response> {
   return call(path, { ...init, headers: { authorization: `Bearer ${key}`, ...init.headers } });
@@ -45,4 +48,33 @@ export function submit(key: string, body: unknown = { prompt: HELLO }): Promise<
     headers: { "content-type": "application/json" },
     body: typeof body === "string" ? body : JSON.stringify(body),
   });
+}
+
+/** A submission that must be accepted. */
+export async function submitted(key: string, body?: unknown): Promise<JobRecord> {
+  const response = await submit(key, body);
+  if (response.status !== 202) throw new Error(`submit: ${response.status} ${await response.text()}`);
+  return (await response.json()) as JobRecord;
+}
+
+export async function readJob(key: string, job_id: string): Promise<JobRecord> {
+  const response = await api(key, `/v1/jobs/${job_id}`);
+  if (response.status !== 200) throw new Error(`read: ${response.status} ${await response.text()}`);
+  return (await response.json()) as JobRecord;
+}
+
+export async function errorOf(response: Response): Promise<ErrorEnvelope["error"]> {
+  return ((await response.json()) as ErrorEnvelope).error;
+}
+
+/** The object of an account, for looking inside. */
+export const accountObject = (account: Pick<TestAccount, "account_id">) => env.ACCOUNT.getByName(account.account_id);
+
+/** Makes timers of one kind due and fires the alarm, as time would. */
+export async function fireTimers(account: Pick<TestAccount, "account_id">, kind: string): Promise<void> {
+  const object = accountObject(account);
+  await runInDurableObject(object, (_, state) => {
+    state.storage.sql.exec("UPDATE timers SET due_at = 0 WHERE kind = ?", kind);
+  });
+  await runDurableObjectAlarm(object);
 }

@@ -48,7 +48,9 @@ export class AccountObject extends DurableObject<Env> {
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
     ctx.storage.transactionSync(() => migrate(ctx.storage.sql));
-    this.#account = new Account(new Rows(ctx.storage.sql));
+    this.#account = new Account(
+      new Rows(ctx.storage.sql, ({ job_id }) => log("error", "row_poisoned", { job: job_id })),
+    );
     ctx.blockConcurrencyWhile(async () => {
       this.#armedFor = (await ctx.storage.getAlarm()) ?? Number.POSITIVE_INFINITY;
       this.#arm();

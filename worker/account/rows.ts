@@ -21,9 +21,23 @@ const parse = <T>(row: Row): T => JSON.parse(String(row.body)) as T;
 /** The account's rows in SQLite; docs/storage.md describes them. */
 export class Rows implements AccountStore {
   readonly #sql: Sql;
+  readonly #onPoisoned: (row: Row) => void;
 
-  constructor(sql: Sql) {
+  /** @param onPoisoned hears of a row that can't be read; lists pass it over, so that it stops nobody but itself */
+  constructor(sql: Sql, onPoisoned: (row: Row) => void = () => {}) {
     this.#sql = sql;
+    this.#onPoisoned = onPoisoned;
+  }
+
+  #readable<T>(rows: Row[], read: (row: Row) => T): T[] {
+    return rows.flatMap((row) => {
+      try {
+        return [read(row)];
+      } catch {
+        this.#onPoisoned(row);
+        return [];
+      }
+    });
   }
 
   #one(query: string, ...bindings: SqlValue[]): Row | undefined {
@@ -182,14 +196,14 @@ export class Rows implements AccountStore {
 
   inPhases(phases: readonly Phase[], limit: number): Job[] {
     const marks = phases.map(() => "?").join(", ");
-    return this.#sql
+    const rows = this.#sql
       .exec(
-        `SELECT body FROM jobs WHERE phase <> 'ended' AND phase IN (${marks}) ORDER BY seq LIMIT ?`,
+        `SELECT job_id, body FROM jobs WHERE phase <> 'ended' AND phase IN (${marks}) ORDER BY seq LIMIT ?`,
         ...phases,
         limit,
       )
-      .toArray()
-      .map((row) => parse<Job>(row));
+      .toArray();
+    return this.#readable(rows, (row) => parse<Job>(row));
   }
 
   waitingBefore({ seq, job }: StoredJob): number {
@@ -226,19 +240,19 @@ export class Rows implements AccountStore {
     const rows =
       status === undefined
         ? this.#sql.exec(
-            "SELECT seq, body FROM jobs WHERE seq BETWEEN ? AND ? ORDER BY seq DESC LIMIT ?",
+            "SELECT seq, job_id, body FROM jobs WHERE seq BETWEEN ? AND ? ORDER BY seq DESC LIMIT ?",
             first ?? 0,
             most,
             limit,
           )
         : this.#sql.exec(
-            "SELECT seq, body FROM jobs WHERE status = ? AND seq BETWEEN ? AND ? ORDER BY seq DESC LIMIT ?",
+            "SELECT seq, job_id, body FROM jobs WHERE status = ? AND seq BETWEEN ? AND ? ORDER BY seq DESC LIMIT ?",
             status,
             first ?? 0,
             most,
             limit,
           );
-    return rows.toArray().map((row) => ({ seq: Number(row.seq), job: parse<Job>(row) }));
+    return this.#readable(rows.toArray(), (row) => ({ seq: Number(row.seq), job: parse<Job>(row) }));
   }
 
   lastCreatedAt(): number {
@@ -251,10 +265,10 @@ export class Rows implements AccountStore {
   }
 
   oldestEnded(limit: number): Job[] {
-    return this.#sql
-      .exec("SELECT body FROM jobs WHERE phase = 'ended' ORDER BY seq LIMIT ?", limit)
-      .toArray()
-      .map((row) => parse<Job>(row));
+    const rows = this.#sql
+      .exec("SELECT job_id, body FROM jobs WHERE phase = 'ended' ORDER BY seq LIMIT ?", limit)
+      .toArray();
+    return this.#readable(rows, (row) => parse<Job>(row));
   }
 
   bytes(): number {

@@ -73,6 +73,8 @@ export async function judgeSubmission(
   if (encoding.toLowerCase() !== "identity")
     return refuse("unsupported_media_type", "Compressed bodies are not supported.");
   const type = request.headers.get("content-type") ?? "";
+  if (bytes.length === 0 && type === "")
+    return refuse("invalid_json", "The body is empty; send a JSON object with a prompt.");
   if (!/^application\/json\s*(;|$)/i.test(type))
     return refuse("unsupported_media_type", "Send the body as Content-Type: application/json.");
 

@@ -89,6 +89,9 @@ export async function enrol(c: Context<{ Bindings: Env }>, targets: TargetRules)
     return refuse(403, "invalid_token", "This is not an enrolment token.");
   const target = checkTarget(enrolment.url, targets);
   if (!target.ok) return refuse(400, "invalid_url", `The runner's URL is refused: ${target.rule}.`);
+  if (target.url.search !== "" || target.url.hash !== "") {
+    return refuse(400, "invalid_url", "The runner's URL is refused: it must have no query and no fragment.");
+  }
   const fleet = c.env.FLEET.getByName(pool);
   const token_hash = await sha256(enrolment.token);
   if (!(await fleet.token(token_hash, jkt)))
