@@ -17,7 +17,8 @@ export default defineConfig({
         ],
         test: {
           name: "worker",
-          include: ["tests/worker/**/*.test.ts"],
+          include: ["tests/{worker,contract}/**/*.test.ts"],
+          testTimeout: 60_000,
           setupFiles: ["./tests/worker/setup.ts"],
           // It ships CommonJS and ES modules mixed; bundled it imports.
           deps: { optimizer: { ssr: { enabled: true, include: ["itty-durable"] } } },

@@ -1,7 +1,7 @@
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { JobErrorCode } from "../schemas/job.ts";
-import type { Accepted, Order } from "../schemas/runner-protocol.ts";
+import { type Accepted, MAX_DETAILS_LENGTH, type Order } from "../schemas/runner-protocol.ts";
 import type { Edge } from "./edge.ts";
 import { type Acknowledgement, type Outcome, reportEnd } from "./end-report.ts";
 import type { Engine, EngineFailure, EngineOutput, EngineResult } from "./engine.ts";
@@ -49,13 +49,12 @@ type Failure = Pick<EngineFailure, "message" | "node_id" | "details"> & { readon
 
 const MAX_MESSAGE = 2048;
 const MAX_NODE_ID = 200;
-const MAX_DETAILS = 8192;
 const NO_TIMES: Times = { download_ms: 0, execution_ms: 0, upload_ms: 0 };
 
 /** Details are an engine's own: what can't be sent, or would outgrow a job's record, is left out. */
 function sendable(details: Failure["details"]): Failure["details"] {
   try {
-    return JSON.stringify(details).length <= MAX_DETAILS ? details : undefined;
+    return JSON.stringify(details).length <= MAX_DETAILS_LENGTH ? details : undefined;
   } catch {
     return undefined;
   }

@@ -55,7 +55,7 @@ export const MAX_ATTEMPTS = 3;
 
 /** What `GET /v1/limits` answers (contract section 2). */
 export const KeyLimits = v.object({
-  tier: v.pipe(Tier, v.description("The account's tier; it decides the limits.")),
+  tier: Tier,
   limits: v.object({
     requests_per_minute: v.pipe(v.number(), v.integer(), v.description("Requests of this key in a window of 60 s.")),
     concurrent_jobs: v.pipe(v.number(), v.integer(), v.description("Slots of this key: jobs admitted and not ended.")),

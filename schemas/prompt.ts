@@ -142,6 +142,13 @@ export interface PromptNeeds {
   readonly models: readonly string[];
 }
 
+/** A job's record stays small: what it needs is told to the fleet with every ticket. */
+export const MAX_NEEDS_BYTES = 6 * 1024;
+
+/** Whether a graph names more different classes and models than a job's record takes. */
+export const needTooMuch = (needs: PromptNeeds): boolean =>
+  new TextEncoder().encode(JSON.stringify(needs)).length > MAX_NEEDS_BYTES;
+
 /** Endings of model files as loader nodes name them. */
 const MODEL_FILE = /\.(safetensors|sft|ckpt|pt|pth|bin|gguf|onnx)$/i;
 

@@ -130,6 +130,9 @@ export type ProgressAnswer = v.InferOutput<typeof ProgressAnswer>;
 export const OUTPUT_HEADER = "x-output";
 export const OutputHeader = OutputDescription;
 
+/** Of an error's details as JSON: they lie in the job's record. */
+export const MAX_DETAILS_LENGTH = 8192;
+
 const ExecutionTimes = v.object({ download_ms: Milliseconds, execution_ms: Milliseconds, upload_ms: Milliseconds });
 
 const Outcome = v.variant("outcome", [
@@ -148,7 +151,12 @@ const Outcome = v.variant("outcome", [
       code: JobErrorCode,
       message: v.pipe(v.string(), v.maxLength(2048)),
       node_id: v.optional(v.pipe(v.string(), v.maxLength(200))),
-      details: v.optional(JsonObject),
+      details: v.optional(
+        v.pipe(
+          JsonObject,
+          v.check((details) => JSON.stringify(details).length <= MAX_DETAILS_LENGTH, "details too long"),
+        ),
+      ),
     }),
     times: ExecutionTimes,
   }),

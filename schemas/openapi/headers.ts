@@ -91,9 +91,9 @@ export const HEADERS = {
     example: "private, max-age=3600",
   },
   ContentRange: {
-    description: "Which bytes these are, and of how many.",
+    description: "Which bytes these are, and of how many; `*` where the range could not be had.",
     required: true,
-    schema: { type: "string" },
+    schema: { type: "string", pattern: "^bytes ([0-9]+-[0-9]+|[*])/[0-9]+$" },
     example: `bytes 0-1023/${MAX_BODY_BYTES}`,
   },
   ContentDisposition: {

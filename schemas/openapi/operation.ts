@@ -3,9 +3,7 @@
 /** A JSON Schema, or a reference to one. */
 export type Schema = Readonly<Record<string, unknown>>;
 
-export interface Reference {
-  readonly $ref: string;
-}
+export type Reference = { readonly $ref: string };
 
 export interface Example {
   readonly summary?: string;
@@ -44,7 +42,8 @@ export interface Operation {
   readonly operationId: string;
   readonly summary: string;
   readonly description: string;
-  readonly tags: readonly string[];
+  /** None: a webhook. */
+  readonly tags?: readonly string[];
   /** None: the service's own, a key. Empty: public. */
   readonly security?: readonly Record<string, readonly string[]>[];
   readonly parameters?: readonly (Parameter | Reference)[];

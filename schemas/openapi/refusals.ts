@@ -24,6 +24,7 @@ const REFUSALS = {
     code: "rate_limit_exceeded",
     message: "Too many requests. The window resets in 12 s.",
   },
+  too_many_waits: { code: "rate_limit_exceeded", message: "At most 100 requests of a key may wait at once." },
   queue_full: {
     code: "queue_full",
     message: "This key's 5 queue places are taken. Wait for jobs to end.",
@@ -151,10 +152,11 @@ const WHAT: Readonly<Record<ErrorCode, string>> = {
   revoked_api_key: "The API key was revoked.",
   account_suspended: "The account is suspended. Its queued jobs wait, its running jobs finish.",
   invalid_json: "The body is not JSON.",
-  invalid_request: "A part of the request is malformed or out of bounds; `details.field` names it where one is to blame.",
+  invalid_request:
+    "A part of the request is malformed or out of bounds; `details.field` names it where one is to blame.",
   invalid_webhook_url: "The webhook URL may not be called; the message names the rule.",
   job_not_found: "The account has no such job. It may have expired or been deleted.",
-  not_found: "There is nothing at this address.",
+  not_found: "There is nothing at this address, or not with this method.",
   method_not_allowed: "Any other method at this address.",
   job_not_finished: "The job has not ended.",
   payload_too_large: "The body is larger than `details.max_bytes`.",
@@ -183,7 +185,7 @@ function exampleOf({ code, message, details }: Refusal): Example {
       request_id: "0b0e4f4e-6a43-4a9a-9a51-6d3c1a1f7b52",
     },
   };
-  return { summary: WHAT[code], value };
+  return { value };
 }
 
 /** One answer for each status among these refusals, with every one of them as an example. */

@@ -84,20 +84,24 @@ export async function startStack({ root, folder, port, strict, say }: StackOptio
     const { baseUrl } = service;
     const { operator_token } = secrets;
     const account = await developmentAccount(folder, baseUrl, operator_token);
-    const runner = await startRunner({
-      root,
-      data: join(folder, "runner"),
-      edge: baseUrl,
-      port: await freePort(RUNNER_PORT, false, say),
-      seats: LOCAL_SEATS,
-      token: async () =>
-        (await callOperator<{ token: string }>(baseUrl, operator_token, "POST", "/runner-tokens", {})).token,
-      log: write("runner"),
-      onRestart: (how) => {
-        say(`the runner ended (${how}); starting it again`);
-        setTimeout(() => void recordOwner(folder), 1_000);
-      },
-    });
+    const launch = async (port: number) =>
+      startRunner({
+        root,
+        data: join(folder, "runner"),
+        edge: baseUrl,
+        port,
+        seats: LOCAL_SEATS,
+        token: async () =>
+          (await callOperator<{ token: string }>(baseUrl, operator_token, "POST", "/runner-tokens", {})).token,
+        log: write("runner"),
+        onRestart: (how) => {
+          say(`the runner ended (${how}); starting it again`);
+          setTimeout(() => void recordOwner(folder), 1_000);
+        },
+      });
+    const runnerPort = await freePort(RUNNER_PORT, false, say);
+    // Another start may have taken the port in between.
+    const runner = await launch(runnerPort).catch(async () => launch(await freePort(0, false, say)));
     stops.push(() => runner.stop());
     await recordOwner(folder);
     const local: LocalFile = { base_url: baseUrl, ...account, runner_url: runner.url, operator_token };

@@ -111,6 +111,9 @@ const RETRY_RULES: Partial<Record<JobErrorCode, RetryRule>> = {
   engine_crashed: { times: 2, elsewhere: false },
 };
 
+/** What an ended job needs of a runner. */
+const NOTHING: PromptNeeds = { classes: [], models: [] };
+
 const ZERO_TIMES = { download_ms: 0, execution_ms: 0, upload_ms: 0 };
 
 /** A runner's clock has more digits than anybody reads. */
@@ -253,7 +256,7 @@ function finish(job: Job, ending: Ending, now: number): Job {
     ...(ending.error === undefined ? {} : { error: ending.error }),
     ...(ending.status === "completed" ? { execution_ms } : {}),
   };
-  return { ...without(job, "beat", "placement"), phase: "ended", stale, end };
+  return { ...without(job, "beat", "placement"), phase: "ended", needs: NOTHING, stale, end };
 }
 
 export type EndVerdict =

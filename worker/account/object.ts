@@ -1,5 +1,5 @@
 import { DurableObject } from "cloudflare:workers";
-import type { Tier } from "../../schemas/limits.ts";
+import type { KeyLimits, Tier } from "../../schemas/limits.ts";
 import type { EndReport, ProgressReport } from "../../schemas/runner-protocol.ts";
 import type { Env } from "../env.ts";
 import type { FleetNews } from "../fleet/sync.ts";
@@ -272,7 +272,7 @@ export class AccountObject extends DurableObject<Env> {
     return this.#run((account, now) => requests.deleteJob(account, key_hash, job_id, now));
   }
 
-  limits(key_hash: string): requests.Gated<requests.LimitsView> {
+  limits(key_hash: string): requests.Gated<KeyLimits> {
     return this.#run((account, now) => requests.limits(account, key_hash, now));
   }
 

@@ -1,4 +1,4 @@
-import { TIER_LIMITS, type Tier, type TierLimits } from "../../schemas/limits.ts";
+import { type KeyLimits, TIER_LIMITS } from "../../schemas/limits.ts";
 import type { SubmissionOptions } from "../../schemas/job.ts";
 import type { PromptNeeds } from "../../schemas/prompt.ts";
 import type { Account } from "./account.ts";
@@ -178,15 +178,7 @@ export function deleteJob(account: Account, key_hash: string, job_id: string, no
   return { gate, value: "deleted" };
 }
 
-export interface LimitsView {
-  readonly tier: Tier;
-  readonly limits: TierLimits;
-  /** Slots and queue places that this key holds. */
-  readonly running: number;
-  readonly queued: number;
-}
-
-export function limits(account: Account, key_hash: string, now: number): Gated<LimitsView> {
+export function limits(account: Account, key_hash: string, now: number): Gated<KeyLimits> {
   const gate = count(account, key_hash, now);
   if (!gate.ok) return { gate };
   const { tier } = account.mustSettings;

@@ -1,6 +1,7 @@
 import { type Heartbeat, type HeartbeatAnswer, laterBeat } from "../../schemas/runner-protocol.ts";
+import { assignSeats, impossibleTickets } from "./assignment.ts";
 import { lostRunners, silentAt, type Watch } from "./losses.ts";
-import { chooseRunner, firstTicket, isOpen, qualifies, type Runner, saysGone } from "./matching.ts";
+import { type Runner, saysGone } from "./matching.ts";
 import type { RosterEntry, RosterStore } from "./roster.ts";
 import { type Client, type Seated, Seats } from "./seats.ts";
 import {
@@ -256,7 +257,7 @@ export class Pool {
     for (const ticket of request.want) {
       const seat = this.seats.seated.get(executionName(ticket));
       const runner = seat && this.runners.get(seat.runner);
-      if (seat && runner) repeated.push(this.#placedOn(runner, seat));
+      if (seat && runner) repeated.push(this.#placedOn(runner, ticket));
       else client.tickets.set(executionName(ticket), ticket);
       this.#wanted(executionName(ticket));
     }
@@ -358,51 +359,19 @@ export class Pool {
     return { ...ref, verdict: "unknown" };
   }
 
-  #placedOn({ entry }: Runner, { ref }: Seated): Placed {
-    return { ...ref, runner: entry.runner_id, boot: entry.boot, url: entry.url, jkt: entry.jkt };
+  #placedOn({ entry }: Runner, { job, fence }: ExecutionRef): Placed {
+    return { job, fence, runner: entry.runner_id, boot: entry.boot, url: entry.url, jkt: entry.jkt };
   }
 
-  /** Gives free seats to tickets: the account with the least use per weight first. */
   #assign(now: number): void {
-    const open = new Set([...this.runners.values()].filter((runner) => isOpen(runner, now)));
-    if (open.size === 0) return;
-    const waiting = new Map([...this.seats.clients].filter(([, client]) => client.tickets.size > 0));
-    while (open.size > 0 && waiting.size > 0) {
-      let next: [string, Client] | undefined;
-      for (const entry of waiting) if (!next || entry[1].share.virtual < next[1].share.virtual) next = entry;
-      if (!next) return;
-      const [account, client] = next;
-      const runners = [...open];
-      const ticket = firstTicket(client.tickets.values(), (one) => runners.some((runner) => qualifies(runner, one)));
-      const runner = ticket && chooseRunner(runners, ticket);
-      if (!ticket || !runner) {
-        waiting.delete(account);
-        continue;
-      }
-      client.tickets.delete(executionName(ticket));
-      if (client.tickets.size === 0) waiting.delete(account);
-      this.seats.serves(client);
-      const seat = this.seats.seat(account, { job: ticket.job, fence: ticket.fence }, runner, now, now);
-      if (ticket.needs.models.length > 0) runner.warm = new Set(ticket.needs.models);
-      this.#newsFor(account).placed.push(this.#placedOn(runner, seat));
-      if (!isOpen(runner, now)) open.delete(runner);
-    }
+    assignSeats(this.seats, this.runners.values(), now, (account, ticket, runner) => {
+      this.#newsFor(account).placed.push(this.#placedOn(runner, ticket));
+    });
   }
 
-  /** Those of an account's tickets that no active runner could serve. They stay, in case one comes. */
+  /** Nobody is told so before the fleet has heard its runners. The tickets stay, in case a runner comes. */
   #impossible(client: Client, asked: readonly Ticket[], now: number): Impossible[] {
-    if (now < this.#watch.grace_until) return [];
-    const enrolled = [...this.runners.values()].filter(({ entry }) => entry.state !== "revoked");
-    const active = enrolled.filter(({ entry }) => entry.state === "active");
-    return asked
-      .filter((ticket) => client.tickets.has(executionName(ticket)))
-      .filter((ticket) => !active.some((runner) => qualifies(runner, ticket)))
-      .map((ticket) => {
-        const anyone = { ...ticket, exclude: [] };
-        const others = enrolled.some((runner) => qualifies(runner, ticket));
-        const excluded = !others && enrolled.some((runner) => qualifies(runner, anyone));
-        return { job: ticket.job, fence: ticket.fence, excluded };
-      });
+    return now < this.#watch.grace_until ? [] : impossibleTickets(client, asked, this.runners.values());
   }
 
   /** Time passes: silent runners, unconfirmed placements, executions that vanished, charges. */

@@ -35,7 +35,7 @@ const ListQuery = v.object({
   limit: v.optional(
     v.pipe(
       v.string(),
-      v.regex(/^\d{1,9}$/, "must be an integer of at least 1"),
+      v.regex(/^\d+$/, "must be an integer of at least 1"),
       v.transform(Number),
       v.minValue(1, "must be an integer of at least 1"),
     ),

@@ -4,7 +4,15 @@ import { SubmissionOptions } from "../../schemas/job.ts";
 import type { JsonObject } from "../../schemas/json.ts";
 import { scanJson } from "../../schemas/json-scan.ts";
 import { MAX_BODY_BYTES, MAX_JSON_DEPTH, MAX_JSON_VALUES } from "../../schemas/limits.ts";
-import { checkPrompt, type PromptFault, type PromptNeeds, promptNeeds, unknownClasses } from "../../schemas/prompt.ts";
+import {
+  checkPrompt,
+  MAX_NEEDS_BYTES,
+  needTooMuch,
+  type PromptFault,
+  type PromptNeeds,
+  promptNeeds,
+  unknownClasses,
+} from "../../schemas/prompt.ts";
 import { checkTarget, type TargetRules } from "../../schemas/targets.ts";
 import { readBody } from "./body.ts";
 
@@ -116,12 +124,17 @@ export async function judgeSubmission(
   if (!graph.ok) return badGraph(graph, bytes);
   const unknown = unknownClasses(graph.prompt, catalogue);
   if (unknown) return badGraph(unknown, bytes);
+  const needs = promptNeeds(graph.prompt);
+  if (needTooMuch(needs)) {
+    const message = `The prompt names too many different classes and model files: more than ${MAX_NEEDS_BYTES} bytes of names.`;
+    return badGraph({ message, nodeErrors: new Map() }, bytes);
+  }
   return {
     ok: true,
     body: bytes,
     submission: {
       prompt: bytes.subarray(...scan.span),
-      needs: promptNeeds(graph.prompt),
+      needs,
       options: options.output,
       ...(typeof webhook_url === "string" ? { webhook_url } : {}),
     },

@@ -76,7 +76,9 @@ async function awaitEnd(c: JobContext, view: JobView, wait_s: number): Promise<J
     const { job_id } = view.record;
     return (await c.get("caller").ask((account, keyHash) => account.awaitSubmitted(keyHash, job_id, wait_s))) ?? view;
   } catch (error) {
-    if (error instanceof ApiError && error.refusal.code !== "service_unavailable") throw error;
+    const { code } = error instanceof ApiError ? error.refusal : {};
+    // Busy or broken, or too many waits open: the answer is 202 at once. A key that was revoked meanwhile gets none.
+    if (code === "revoked_api_key" || code === "account_suspended") throw error;
     return view;
   }
 }

@@ -1,5 +1,6 @@
 import type { Context } from "hono";
 import * as v from "valibot";
+import { ERROR_STATUS } from "../../schemas/error.ts";
 import type { Env } from "../env.ts";
 import { readBody } from "../routes/body.ts";
 import { isPromised, unauthorised } from "./authorise.ts";
@@ -18,7 +19,7 @@ export async function runnerBody<S extends v.GenericSchema>(
   bodySha256: string,
 ): Promise<RunnerBody<v.InferOutput<S>>> {
   const read = await readBody(c.req.raw, MAX_RUNNER_BODY_BYTES);
-  if (!read.ok) return { ok: false, response: c.json({ error: read.refusal }, 413) };
+  if (!read.ok) return { ok: false, response: c.json({ error: read.refusal }, ERROR_STATUS[read.refusal.code]) };
   if (!(await isPromised(read.bytes, bodySha256))) return unauthorised(c, "proof body");
   const parsed = v.safeParse(v.pipe(v.string(), v.parseJson(), schema), new TextDecoder().decode(read.bytes));
   if (parsed.success) return { ok: true, value: parsed.output };
