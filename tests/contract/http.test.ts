@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { api, call, HELLO, newAccount, readJob, submitted } from "../worker/service.ts";
+import { api, call, HELLO, newAccount, readJob, submit, submitted } from "../worker/service.ts";
 import { cancel, refused, remove } from "./account.ts";
 
 const post = (key: string, headers: Record<string, string>, body: BodyInit = JSON.stringify({ prompt: HELLO })) =>
