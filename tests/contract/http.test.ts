@@ -90,7 +90,7 @@ it("needs no Content-Type where there is no body", async () => {
   const { api_key } = await newAccount("free");
   const { job_id } = await submitted(api_key);
   expect((await cancel(api_key, job_id)).status).toBe(200);
-  await refused(await api(api_key, "/v1/jobs", { method: "POST" }), "unsupported_media_type");
+  await refused(await api(api_key, "/v1/jobs", { method: "POST" }), "invalid_json");
 });
 
 it("takes no key from the address, and says where it belongs", async () => {

@@ -91,7 +91,7 @@ it("tells apart a document that is not what the schemas say", async () => {
 
 it("has examples that the service's own schemas take as they are", () => {
   const judged = found.filter(({ schema }) => named(schema));
-  expect(judged.length).toBeGreaterThan(60);
+  expect(judged.length).toBeGreaterThan(50);
   for (const { at, schema, value } of judged) {
     const judge = named(schema);
     // A schema drops what it does not know: what comes out must be all that went in.
