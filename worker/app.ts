@@ -2,6 +2,7 @@ import { Hono, type MiddlewareHandler } from "hono";
 import { requestId } from "hono/request-id";
 import type { TargetRules } from "../schemas/targets.ts";
 import { authenticate, type AuthVariables } from "./auth.ts";
+import { configOf } from "./config.ts";
 import type { Env } from "./env.ts";
 import { ApiError, errorResponse, refusalOf } from "./errors.ts";
 import { log, reasonOf } from "./log.ts";
@@ -53,6 +54,16 @@ function v1(switches: Switches) {
     });
 }
 
+/** A host of the outputs' own serves nothing else (contract section 2, `GET /outputs/...`). */
+const outputsApart = (): MiddlewareHandler<{ Bindings: Env }> =>
+  async function outputsApartMiddleware(c, next) {
+    const { baseUrl, outputsBaseUrl } = configOf(c.env);
+    const apart = new URL(outputsBaseUrl).host !== new URL(baseUrl).host;
+    const there = new URL(c.req.url).host === new URL(outputsBaseUrl).host;
+    if (apart && there && !c.req.path.startsWith("/outputs/")) throw new ApiError(refusalOf("not_found"));
+    await next();
+  };
+
 /** Middleware order, route mounts, the one error handler. */
 export function createApp(switches: Switches) {
   const app = new Hono<{ Bindings: Env }>();
@@ -61,6 +72,7 @@ export function createApp(switches: Switches) {
     c.res.headers.set("X-Request-Id", c.get("requestId"));
   });
   if (switches.guard) app.use(switches.guard);
+  app.use(outputsApart());
   app.onError((error, c) => {
     if (error instanceof ApiError) return errorResponse(c, error);
     log("error", "internal_error", { request_id: c.get("requestId"), path: c.req.path, reason: reasonOf(error) });
