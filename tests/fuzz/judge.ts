@@ -35,6 +35,9 @@ function isV1({ target }: FuzzRequest): boolean {
   return target.startsWith("/") && URL.canParse(url) && /^\/v1(\/|$)/.test(new URL(url).pathname);
 }
 
+/** What the HTTP server says to a request line that it can't read; of an answer to HEAD only its length is seen. */
+const BAD_URI = "invalid URI";
+
 /** Runners speak a protocol of their own, whose refusals have no request id in the body. */
 const isRunners = ({ target }: FuzzRequest): boolean => target.startsWith("/runners/");
 
@@ -48,9 +51,10 @@ export function judge(request: FuzzRequest, outcome: Outcome): Verdict {
   const { answer } = outcome;
   const { status } = answer;
   if (!answer.headers.has("x-request-id")) {
-    const unparsed = request.brokenHttp || answer.body === "invalid URI";
-    if (SERVER_STATUSES.includes(status) && unparsed) return { label: `${status} by the HTTP server` };
     const silent = request.method === "HEAD" && answer.body === "";
+    const badUri = answer.body === BAD_URI || (silent && answer.headers.get("content-length") === `${BAD_URI.length}`);
+    const unparsed = request.brokenHttp || badUri;
+    if (SERVER_STATUSES.includes(status) && unparsed) return { label: `${status} by the HTTP server` };
     if (status === 500 && request.brokenHttp && (silent || UNPARSABLE_URL.test(answer.body))) {
       return { label: "500 by the local server (no URL)" };
     }
