@@ -1,5 +1,4 @@
 import { join } from "node:path";
-import type { NodeContext } from "./node-run.ts";
 import type { OutputNames } from "./output-names.ts";
 import { CHANNELS, type Picture, toBytes } from "./picture.ts";
 import { sharp } from "./sharp-in-child.ts";
@@ -13,6 +12,12 @@ export interface SavedFile {
 /** ComfyUI's level: about a tenth larger than the smallest, in a fraction of the time. */
 const COMPRESSION_LEVEL = 4;
 
+/** The node whose pictures are saved, and who hears that `done` of `total` are. */
+export interface SavingNode {
+  readonly nodeId: string;
+  step(done: number, total: number): void;
+}
+
 /** The pictures that a run has saved, in the run's scratch folder. */
 export class OutputFolder {
   readonly files: SavedFile[] = [];
@@ -24,7 +29,7 @@ export class OutputFolder {
     this.#names = names;
   }
 
-  async save({ nodeId, step }: NodeContext, picture: Picture, prefix: string): Promise<void> {
+  async save({ nodeId, step }: SavingNode, picture: Picture, prefix: string): Promise<void> {
     const { width, height, frames } = picture;
     for (const [index, frame] of frames.entries()) {
       const filename = this.#names.next(prefix, picture, index);
