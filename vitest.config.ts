@@ -6,6 +6,8 @@ const migrations = await readD1Migrations("./worker/directory/migrations");
 
 export default defineConfig({
   test: {
+    // The Worker logs every refusal; that is of interest where a test fails.
+    silent: "passed-only",
     projects: [
       {
         plugins: [
