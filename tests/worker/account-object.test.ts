@@ -64,20 +64,21 @@ it("keeps the alarm at or before the earliest timer", async () => {
 
 it("fails a job that no runner started within its queue time", async () => {
   const account = await newAccount("free");
-  const waiting = await Promise.all([1, 2, 3].map(() => submitted(account.api_key)));
-  const [first, , third] = waiting;
-  expect(third?.queue_position).toBe(1);
+  const first = await submitted(account.api_key);
+  await submitted(account.api_key);
+  const third = await submitted(account.api_key);
+  expect(third.queue_position).toBe(1);
   await runInDurableObject(accountObject(account), (_, state) => {
-    const id = first?.job_id ?? "";
-    state.storage.sql.exec("UPDATE jobs SET body = json_set(body, '$.queue_until', 1000) WHERE job_id = ?", id);
-    state.storage.sql.exec("UPDATE timers SET due_at = 1000 WHERE ref = ?", id);
+    const { sql } = state.storage;
+    sql.exec("UPDATE jobs SET body = json_set(body, '$.queue_until', 1000) WHERE job_id = ?", first.job_id);
+    sql.exec("UPDATE timers SET due_at = 1000 WHERE ref = ?", first.job_id);
   });
   await runDurableObjectAlarm(accountObject(account));
-  const failed = await readJob(account.api_key, first?.job_id ?? "");
+  const failed = await readJob(account.api_key, first.job_id);
   expect(failed).toMatchObject({ status: "failed", error: { code: "queue_timeout" } });
   expect(failed.started_at).toBeUndefined();
   expect(failed.attempt).toBeUndefined();
-  const promoted = await readJob(account.api_key, third?.job_id ?? "");
+  const promoted = await readJob(account.api_key, third.job_id);
   expect(promoted.queue_position).toBeUndefined();
 });
 
