@@ -1,8 +1,6 @@
+import { MAX_UPLOAD_BYTES } from "../schemas/limits.ts";
 import type { Edge, EdgeAnswer, SpooledFile } from "./edge.ts";
 import { jittered, pause } from "./pause.ts";
-
-/** In one request: beyond this a file has to be sent in parts, which neither side does yet. */
-export const MAX_UPLOAD_BYTES = 64 * 1024 * 1024;
 
 /** At once, so that one large file does not hold up the small ones and none of them starves. */
 const UPLOADS_AT_ONCE = 2;

@@ -50,6 +50,9 @@ export const MAX_METADATA_BYTES = 1024;
 export const MAX_OUTPUT_FILES = 256;
 export const MAX_OUTPUT_BYTES = 2 * 1024 ** 3;
 
+/** One output in one request: a request body at the edge may not exceed 100 MB. A larger output can't be stored. */
+export const MAX_UPLOAD_BYTES = 64 * 1024 * 1024;
+
 /** Accepted executions that a job may lose or have tried again before it fails (contract section 1). */
 export const MAX_ATTEMPTS = 3;
 

@@ -1,15 +1,12 @@
 import type { Context } from "hono";
 import { base64url } from "jose";
 import * as v from "valibot";
-import { MAX_OUTPUT_FILES } from "../../schemas/limits.ts";
+import { MAX_OUTPUT_FILES, MAX_UPLOAD_BYTES } from "../../schemas/limits.ts";
 import { OUTPUT_HEADER, OutputHeader } from "../../schemas/runner-protocol.ts";
 import type { Env } from "../env.ts";
 import { log, reasonOf } from "../log.ts";
 import { outputKey } from "../outputs/urls.ts";
 import { authoriseLease, hexDigest } from "./authorise.ts";
-
-/** A request body at the edge may not exceed 100 MB; larger outputs need parts. */
-export const MAX_SINGLE_PUT_BYTES = 64 * 1024 * 1024;
 
 function describe(header: string | undefined): v.InferOutput<typeof OutputHeader> | undefined {
   if (header === undefined || header.length > 4096) return undefined;
@@ -42,7 +39,7 @@ export async function upload(c: Context<{ Bindings: Env }>): Promise<Response> {
   const length = Number(c.req.header("content-length") ?? Number.NaN);
   if (!Number.isInteger(length) || length !== description.size_bytes)
     return refuse(411, "invalid_request", "Content-Length must be the output's size.");
-  if (length > MAX_SINGLE_PUT_BYTES)
+  if (length > MAX_UPLOAD_BYTES)
     return refuse(413, "payload_too_large", "An output in one request has at most 64 MiB.");
   if (!(await c.env.ACCOUNT.getByName(account).mayUpload(job, fence))) {
     return refuse(409, "fenced", "This execution is not the current one.");
