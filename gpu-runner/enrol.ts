@@ -19,6 +19,7 @@ export async function ensureEnrolled({
   log,
   retry_ms,
   signal,
+  anew = false,
 }: {
   config: Pick<RunnerConfig, "edge" | "url" | "name" | "token">;
   identity: Identity;
@@ -27,10 +28,12 @@ export async function ensureEnrolled({
   /** Between tries that had no answer. */
   retry_ms: number;
   signal: AbortSignal;
+  /** The stored enrolment is good for nothing any more. */
+  anew?: boolean;
 }): Promise<StoredEnrolment> {
   const { url, name, token } = config;
   const stored = identity.enrolment(config.edge, url);
-  if (stored) return stored;
+  if (stored && !anew) return stored;
   if (token === undefined)
     throw new StartError(`not enrolled at ${config.edge} for ${url}: pass a one-time token with --token`, {
       exitCode: 2,

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import type { Execution, Heartbeat, Order } from "../schemas/runner-protocol.ts";
 import type { Log } from "./log.ts";
 import type { Run, RunEnd, RunHost } from "./run.ts";
@@ -6,7 +7,7 @@ import * as rules from "./table.ts";
 /** The runner's executions: the table, and the runs behind its rows. Every verb is one synchronous turn. */
 export interface Executions {
   /** Accepts and starts an execution, or says why not. A repeat of a held one is answered the same and starts nothing. */
-  offer(order: Order, prompt: string): rules.Offer;
+  offer(order: Omit<Order, "prompt">, prompt: string): rules.Offer;
   /** Interrupts the execution, or remembers that it must not start. */
   stop(execution: Execution): void;
   /** The next beat. */
@@ -25,7 +26,7 @@ export interface Executions {
 
 export interface ExecutionsOptions {
   readonly seats: number;
-  start(order: Order, prompt: string, host: Pick<RunHost, "accepted" | "engineIdle">): Run;
+  start(order: Omit<Order, "prompt">, prompt: string, host: Pick<RunHost, "accepted" | "engineIdle">): Run;
   /** An execution left the table without a result: the edge should hear of the free seat at once. */
   seatFreed(): void;
   readonly log: Log;
@@ -40,7 +41,7 @@ export function createExecutions({
   log,
   now = () => performance.now(),
 }: ExecutionsOptions): Executions {
-  let table = rules.emptyTable(seats);
+  let table = rules.emptyTable(seats, randomUUID());
   const runs = new Map<string, Run>();
 
   function settled(execution: Execution, end: RunEnd): void {

@@ -23,6 +23,8 @@ export interface HeartbeatHost {
   beat(): Heartbeat;
   beatAnswered(boot: number): void;
   stop(execution: Execution): void;
+  /** An operator has taken this runner out of service. May be called with every beat. */
+  drain(): void;
   /** The edge no longer knows this runner. Called once; no beat follows. */
   revoked(message: string): void;
 }
@@ -32,7 +34,7 @@ export interface Heartbeats {
   readonly first: Promise<void>;
   /** Beats at once, or as soon as the beat under way is answered. */
   nudge(): void;
-  /** One last beat, then silence. Nothing after a revocation. */
+  /** One last beat, which says that this process ends, then silence. Nothing after a revocation. */
   end(): Promise<void>;
   /** Ends at once. Idempotent. */
   silence(): Promise<void>;
@@ -52,19 +54,21 @@ export function startHeartbeats(host: HeartbeatHost): Heartbeats {
   let nudged = new AbortController();
 
   /** One beat; the answer is how long to wait for the next, undefined where none may follow. */
-  async function beatOnce(signal: AbortSignal): Promise<number | undefined> {
+  async function beatOnce(signal: AbortSignal, leaving = false): Promise<number | undefined> {
     nudged = new AbortController();
     const heartbeat = host.beat();
+    if (leaving) heartbeat.leaving = true;
     if (describe || !heartbeat.beat) heartbeat.describe = host.describe;
     const sent = await host.edge.heartbeat(heartbeat, host.credential(), signal);
     if (sent.ok) {
-      const { boot, stop, next_in_ms, credential } = sent.answer;
+      const { boot, stop, next_in_ms, credential, drain } = sent.answer;
       if (outage) log.info("the edge answers again");
       outage = false;
       describe = sent.answer.describe;
       host.beatAnswered(boot);
       first.resolve();
       for (const execution of stop) host.stop(execution);
+      if (drain) host.drain();
       if (credential !== undefined && credential !== host.credential()) host.renewed(credential);
       return Math.min(Math.max(next_in_ms, SHORTEST_MS), describe ? DESCRIBE_WITHIN_MS : LONGEST_MS);
     }
@@ -101,7 +105,7 @@ export function startHeartbeats(host: HeartbeatHost): Heartbeats {
     silence,
     async end() {
       await silence();
-      if (!revoked) await beatOnce(AbortSignal.timeout(timings.answer_ms));
+      if (!revoked) await beatOnce(AbortSignal.timeout(timings.answer_ms), true);
     },
   };
 }

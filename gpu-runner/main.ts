@@ -14,13 +14,13 @@ const starting = new AbortController();
 let runner: Runner | undefined;
 let drainingSince: number | undefined;
 
-async function drain(signal: string): Promise<void> {
+async function drain(reason: string): Promise<void> {
   if (drainingSince !== undefined) {
-    if (signal === "SIGINT" && performance.now() - drainingSince > SAME_INTERRUPT_MS) process.exit(130);
+    if (reason === "SIGINT" && performance.now() - drainingSince > SAME_INTERRUPT_MS) process.exit(130);
     return;
   }
   drainingSince = performance.now();
-  log.info(`got ${signal}`);
+  log.info(`got ${reason}`);
   starting.abort();
   if (!runner) return;
   await runner.drain();
@@ -43,6 +43,7 @@ async function start(config: RunnerConfig): Promise<void> {
       await started.close();
       process.exit(1);
     });
+    void started.drainOrdered.then(() => drain("the operator's order to drain"));
     if (starting.signal.aborted) {
       await started.drain();
       process.exit(0);

@@ -78,12 +78,14 @@ const ownFault = (times: Times): Outcome =>
   failed({ code: "internal_error", message: "The runner had a fault of its own." }, times);
 
 /** Starts an execution that the table has just accepted. `prompt` is JSON text as the client wrote it. */
-export function startRun(order: Order, prompt: string, host: RunHost): Run {
+export function startRun(order: Omit<Order, "prompt">, prompt: string, host: RunHost): Run {
   const { log, lease, edge, timings } = { ...host, lease: order.lease };
   const stop = new AbortController();
   const abandon = new AbortController();
   const name = `${order.job}.${order.fence}`;
   const folder = join(host.scratch, name);
+  /** Until the engine has it: what ended may be reported for long, and must not hold its prompt. */
+  let unread = prompt;
 
   /** The engine's part: its deadline is this runner's own clock, and covers nothing else. */
   async function runEngine(onProgress: Parameters<Engine["run"]>[1]["onProgress"]): Promise<EngineResult | "timeout"> {
@@ -94,7 +96,9 @@ export function startRun(order: Order, prompt: string, host: RunHost): Run {
       await mkdir(scratch, { recursive: true, mode: 0o700 });
       if (stop.signal.aborted) return { ok: false, reason: "interrupted", execution_ms: 0 };
       const signal = AbortSignal.any([stop.signal, deadline.signal]);
-      const result = await host.engine.run(prompt, { signal, onProgress, scratch });
+      const text = unread;
+      unread = "";
+      const result = await host.engine.run(text, { signal, onProgress, scratch });
       return !result.ok && deadline.signal.aborted ? "timeout" : result;
     } finally {
       clearTimeout(timer);

@@ -7,7 +7,7 @@ import { createEdge } from "./edge.ts";
 import type { Engine } from "./engine.ts";
 import { ensureEnrolled } from "./enrol.ts";
 import { createExecutions } from "./executions.ts";
-import { startHeartbeats } from "./heartbeat.ts";
+import { type Heartbeats, startHeartbeats } from "./heartbeat.ts";
 import { openIdentity } from "./identity.ts";
 import type { Log } from "./log.ts";
 import { aborted, within } from "./pause.ts";
@@ -34,6 +34,8 @@ export interface Runner {
   readonly seats: number;
   /** Resolves, with the edge's words, when the edge has revoked this runner; it takes nothing new from then on. */
   readonly revoked: Promise<string>;
+  /** Resolves when an operator has taken this runner out of service: it is to be drained. */
+  readonly drainOrdered: Promise<void>;
   /**
    * Takes nothing new, lets running jobs finish for `grace_ms`, gives the others back, beats a last time and closes everything.
    * Idempotent.
@@ -114,41 +116,63 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     // The address is this process's alone now, so nobody else uses the folder.
     await clearScratch(scratch);
 
-    let enrolment = await ensureEnrolled({
-      config,
-      identity,
-      edge,
-      log,
-      retry_ms: timings.beat_retry_ms,
-      signal,
-    });
-    if (enrolment.max_seats < config.seats)
-      log.warn(`the enrolment allows ${enrolment.max_seats} of the ${config.seats} seats asked for`);
-    executions.limitSeats(enrolment.max_seats);
+    const enrol = async (anew: boolean) => {
+      const allowed = await ensureEnrolled({
+        config,
+        identity,
+        edge,
+        log,
+        retry_ms: timings.beat_retry_ms,
+        signal,
+        anew,
+      });
+      if (allowed.max_seats < config.seats)
+        log.warn(`the enrolment allows ${allowed.max_seats} of the ${config.seats} seats asked for`);
+      executions.limitSeats(allowed.max_seats);
+      return allowed;
+    };
+    let enrolment = await enrol(false);
 
     const revoked = Promise.withResolvers<string>();
-    const heartbeats = startHeartbeats({
-      edge,
-      log,
-      timings,
-      describe,
-      credential: () => enrolment.credential,
-      renewed(credential) {
-        enrolment = { ...enrolment, credential };
-        identity.enrolled(enrolment).then(
-          () => log.info("the credential was renewed"),
-          (error: unknown) => log.error("the renewed credential can't be stored", error),
-        );
-      },
-      beat: executions.beat,
-      beatAnswered: executions.beatAnswered,
-      stop: executions.stop,
-      revoked(message) {
-        executions.drain();
-        log.error(`the edge has revoked this runner: ${message}`);
-        revoked.resolve(message);
-      },
-    });
+    const drainOrdered = Promise.withResolvers<void>();
+    let heartbeats: Heartbeats;
+    /** Beats until the fleet knows this process, or says that it does not want to. */
+    const begin = async (): Promise<"ready" | "revoked" | "stopped"> => {
+      const refused = Promise.withResolvers<void>();
+      let known = false;
+      heartbeats = startHeartbeats({
+        edge,
+        log,
+        timings,
+        describe,
+        credential: () => enrolment.credential,
+        renewed(credential) {
+          enrolment = { ...enrolment, credential };
+          identity.enrolled(enrolment).then(
+            () => log.info("the credential was renewed"),
+            (error: unknown) => log.error("the renewed credential can't be stored", error),
+          );
+        },
+        beat: executions.beat,
+        beatAnswered: executions.beatAnswered,
+        stop: executions.stop,
+        drain: drainOrdered.resolve,
+        revoked(message) {
+          log.error(`the edge has revoked this runner: ${message}`);
+          refused.resolve();
+          if (!known) return;
+          executions.drain();
+          revoked.resolve(message);
+        },
+      });
+      const begun = await Promise.race([
+        heartbeats.first.then(() => "ready" as const),
+        refused.promise.then(() => "revoked" as const),
+        aborted(signal).then(() => "stopped" as const),
+      ]);
+      known = begun === "ready";
+      return begun;
+    };
 
     async function drain(): Promise<void> {
       log.info(`draining: nothing new, running jobs have ${config.grace_ms / 1000} s`);
@@ -169,19 +193,19 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       executions.abandon();
       await heartbeats.silence();
     });
-    const started = await Promise.race([
-      heartbeats.first.then(() => "ready" as const),
-      revoked.promise.then(() => "revoked" as const),
-      aborted(signal),
-    ]);
-    if (started !== "ready")
-      throw new StartError(
-        started === "revoked" ? "the edge has revoked this runner" : "stopped before the first beat",
-      );
+    let begun = await begin();
+    if (begun === "revoked" && config.token !== undefined) {
+      log.info("enrolling anew with the token");
+      enrolment = await enrol(true);
+      begun = await begin();
+    }
+    if (begun === "revoked") throw new StartError("the edge has revoked this runner");
+    if (begun === "stopped") throw new StartError("stopped before the first beat");
     return {
       runner_id: enrolment.runner_id,
       seats: Math.min(config.seats, enrolment.max_seats),
       revoked: revoked.promise,
+      drainOrdered: drainOrdered.promise,
       drain: () => {
         draining ??= drain();
         return draining;

@@ -15,13 +15,17 @@ import type { Offer } from "./table.ts";
 export const MAX_ORDER_BYTES = 12 * 1024 * 1024;
 /** The order's own members stand beside the prompt, and the prompt lies one level deeper than it was submitted. */
 const BOUNDS = { maxValues: MAX_JSON_VALUES + 100, maxDepth: MAX_JSON_DEPTH + 2 };
+/** A stop or a nonce. */
+const MAX_WORD_BYTES = 4096;
+/** Of all bodies that are being read or judged, so that any number of callers needs a bounded memory: five of the largest orders. */
+export const MAX_BODIES_BYTES = 5 * MAX_ORDER_BYTES;
 /** For a whole request, so that a caller who stops sending does not stay. */
 const REQUEST_TIMEOUT_MS = 60_000;
 
 /** What the edge may ask of a runner. Nothing else on this listener controls it. */
 export interface Served {
   /** `prompt` is the order's own text of it, byte for byte. */
-  offer(order: Order, prompt: string): Offer;
+  offer(order: Omit<Order, "prompt">, prompt: string): Offer;
   stop(execution: Execution): void;
   /** Signs the nonce, which proves that this address is the runner's. */
   prove(nonce: string): Promise<string>;
@@ -65,23 +69,38 @@ async function readBody(body: ReadableStream<Uint8Array> | null, max: number): P
  * Lets the edge's signed requests pass and sets `body`. Anybody else gets 401 before the body is read, and a body that differs from
  * the signed one gets 401 too; the reason is named in the answer and in the log.
  */
-export const signed = ({ gate, log }: { gate: Gate; log: Log }): MiddlewareHandler<{ Variables: Variables }> =>
-  async function signed(c, next) {
+export function signed({ gate, log }: { gate: Gate; log: Log }): MiddlewareHandler<{ Variables: Variables }> {
+  let inMemory = 0;
+  return async function signed(c, next) {
     const refuse = (reason: string) => {
       log.warn(`refused ${c.req.method} ${c.req.path}: ${reason}`);
       return c.json(refusal("unauthorized", `The request is not the edge's: ${reason}.`), 401);
     };
     const caller = await gate.admit(c.req.header("authorization"), c.req.method, c.req.path);
     if (!caller.ok) return refuse(caller.reason);
-    const tooLarge = () =>
-      c.json(refusal("payload_too_large", `The body has more than ${MAX_ORDER_BYTES} bytes.`), 413);
-    if (Number(c.req.header("content-length") ?? 0) > MAX_ORDER_BYTES) return tooLarge();
-    const body = await readBody(c.req.raw.body, MAX_ORDER_BYTES);
-    if (!body) return tooLarge();
-    if ((await sha256(body)) !== caller.bodySha256) return refuse("body");
-    c.set("body", body);
-    return next();
+    const isOrder = c.req.path === RUNNER_PATHS.executions;
+    const most = isOrder ? MAX_ORDER_BYTES : MAX_WORD_BYTES;
+    const tooLarge = () => c.json(refusal("payload_too_large", `The body has more than ${most} bytes.`), 413);
+    // A body that does not say its length may have the most that is allowed.
+    const length = Number(c.req.header("content-length") ?? most);
+    if (!(length <= most)) return tooLarge();
+    // A stop is short, and must be heard whatever else comes.
+    if (isOrder && inMemory + length > MAX_BODIES_BYTES) {
+      log.warn(`refused ${c.req.method} ${c.req.path}: too many bodies at once`);
+      return c.json(refusal("full", "Too many orders are being read."), 429);
+    }
+    inMemory += length;
+    try {
+      const body = await readBody(c.req.raw.body, length);
+      if (!body) return tooLarge();
+      if ((await sha256(body)) !== caller.bodySha256) return refuse("body");
+      c.set("body", body);
+      await next();
+    } finally {
+      inMemory -= length;
+    }
   };
+}
 
 function parseBody<T>(schema: v.GenericSchema<unknown, T>, body: Uint8Array): T | undefined {
   try {
@@ -105,7 +124,8 @@ export function createApp({ gate, served, log }: { gate: Gate; served: Served; l
     const order = scan.ok && scan.span ? parseBody(Order, body) : undefined;
     if (!order || !scan.ok || !scan.span) return c.json(invalid, 400);
     const prompt = new TextDecoder().decode(body.subarray(...scan.span));
-    const answer = served.offer(order, prompt);
+    const { prompt: _, ...execution } = order;
+    const answer = served.offer(execution, prompt);
     if (answer.outcome === "accepted") return c.json(answer.accepted, 202);
     const [status, code, message] = REFUSALS[answer.outcome];
     return c.json(refusal(code, message), status satisfies ContentfulStatusCode);

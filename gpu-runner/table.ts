@@ -24,6 +24,8 @@ interface Held {
 }
 
 export interface Table {
+  /** A name of this process, sent with each beat. */
+  readonly process: string;
   readonly seats: number;
   readonly draining: boolean;
   /** Given by the answer to the first beat; nothing is accepted before. */
@@ -42,7 +44,8 @@ export type Offer =
 /** Names one execution; the same for every message about it. */
 export const executionKey = ({ account, job, fence }: Execution): string => `${account}/${job}/${fence}`;
 
-export const emptyTable = (seats: number): Table => ({
+export const emptyTable = (seats: number, process: string): Table => ({
+  process,
   seats,
   draining: false,
   n: 0,
@@ -127,7 +130,7 @@ export function beat(table: Table, now: number): { readonly table: Table; readon
     ...row.execution,
     running_ms: Math.max(0, now - row.since),
   }));
-  const heartbeat: Heartbeat = { seats: table.seats, draining: table.draining, held };
+  const heartbeat: Heartbeat = { process: table.process, seats: table.seats, draining: table.draining, held };
   if (table.boot !== undefined) heartbeat.beat = { boot: table.boot, n };
   return { table: { ...table, n }, heartbeat };
 }

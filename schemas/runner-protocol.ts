@@ -96,8 +96,12 @@ export type RunnerDescription = v.InferOutput<typeof RunnerDescription>;
 export const Heartbeat = v.object({
   /** Absent in the first beat of a process: the answer gives the number. */
   beat: v.optional(Beat),
+  /** Names the process, so that a first beat that comes twice is one boot. Random, made at its start. */
+  process: v.pipe(v.string(), v.minLength(8), v.maxLength(64)),
   seats: v.pipe(Count, v.minValue(1), v.maxValue(64)),
   draining: v.boolean(),
+  /** The last beat of a process that ends in order. */
+  leaving: v.optional(v.boolean()),
   /** Every execution from before its 202 was sent until its end report was acknowledged. */
   held: v.pipe(v.array(v.object({ ...Execution.entries, running_ms: Milliseconds })), v.maxLength(1024)),
   describe: v.optional(RunnerDescription),
@@ -110,6 +114,8 @@ export const HeartbeatAnswer = v.object({
   stop: v.array(Execution),
   /** The fleet does not have this runner's description. */
   describe: v.boolean(),
+  /** An operator wants this process to drain and end, as SIGTERM would. */
+  drain: v.optional(v.boolean()),
   next_in_ms: Milliseconds,
   /** A fresh credential in place of one whose signing key is being retired. */
   credential: v.optional(v.string()),

@@ -101,6 +101,9 @@ export type VerifiedRequest =
 /** Resolves the key of a signed request from its header: jose's `JWTVerifyGetKey`, such as a remote JWKS. */
 export type KeySource = Parameters<typeof jwtVerify>[1];
 
+/** How runtimes say that they can't import a key: broken, of a curve that they lack, or not for verifying. */
+const UNUSABLE_KEY: readonly string[] = ["DataError", "NotSupportedError", "SyntaxError"];
+
 /**
  * Checks signature, type, audience, times, method, URL, and digest and token where given. With `keys` "embedded" the key comes
  * out of the header and `thumbprint` says which one it was: the caller must compare it with the token's `cnf.jkt`.
@@ -143,7 +146,7 @@ export async function verifyRequest(
       return { ok: false, reason: error.claim === "iat" ? "iat: is the clock right?" : error.claim };
     }
     if (error instanceof errors.JOSEError) return { ok: false, reason: error.code };
-    if (error instanceof TypeError || (error instanceof Error && error.name === "DataError"))
+    if (error instanceof TypeError || (error instanceof Error && UNUSABLE_KEY.includes(error.name)))
       return { ok: false, reason: "key" };
     throw error;
   }

@@ -14,6 +14,7 @@ const USAGE = `Usage: npm run --silent admin -- COMMAND
   keys revoke --account ID --key FIRST_12
   runners token [--pool POOL] [--seats N]
   runners list [--pool POOL]
+  runners drain --runner ID [--pool POOL]
   runners revoke --runner ID [--pool POOL]
   fleet status [--pool POOL]
   secrets new                       a fresh set for a deployment; calls nobody
@@ -86,6 +87,8 @@ function callOf(command: string, given: Partial<Record<Name, string>>): Call {
       };
     case "runners list":
       return { method: "GET", path: `/runners${query}` };
+    case "runners drain":
+      return { method: "POST", path: `/runners/${encodeURIComponent(need("runner"))}/drain${query}`, body: {} };
     case "runners revoke":
       return { method: "POST", path: `/runners/${encodeURIComponent(need("runner"))}/revoke${query}`, body: {} };
     case "fleet status":

@@ -1,3 +1,5 @@
+import * as v from "valibot";
+import { PoolName } from "../schemas/ids.ts";
 import type { Env } from "./env.ts";
 
 /** The settings of a deployment, parsed once. */
@@ -7,6 +9,8 @@ export interface Config {
   readonly outputsBaseUrl: string;
   /** Hosts of the service itself, lower case, without port. */
   readonly ownHosts: readonly string[];
+  /** Pools that jobs may spill over to, in no order. */
+  readonly pools: readonly string[];
 }
 
 const parsed = new WeakMap<object, Config>();
@@ -16,8 +20,13 @@ function absolute(name: string, value: string): URL {
   return new URL(value);
 }
 
+function poolNames(text: string): string[] {
+  const names = text.split(",").map((name) => name.trim());
+  return names.filter((name) => name !== "").map((name) => v.parse(PoolName, name));
+}
+
 /** Throws when a variable is missing or malformed: a deployment with a wrong address must not answer at all. */
-export function configOf(env: Pick<Env, "PUBLIC_BASE_URL" | "OUTPUTS_BASE_URL">): Config {
+export function configOf(env: Pick<Env, "PUBLIC_BASE_URL" | "OUTPUTS_BASE_URL" | "SPILLOVER_POOLS">): Config {
   const known = parsed.get(env);
   if (known) return known;
   const base = absolute("PUBLIC_BASE_URL", env.PUBLIC_BASE_URL);
@@ -26,6 +35,7 @@ export function configOf(env: Pick<Env, "PUBLIC_BASE_URL" | "OUTPUTS_BASE_URL">)
     baseUrl: base.href.replace(/\/$/, ""),
     outputsBaseUrl: outputs.href.replace(/\/$/, ""),
     ownHosts: [base.hostname, outputs.hostname],
+    pools: poolNames(env.SPILLOVER_POOLS),
   };
   parsed.set(env, config);
   return config;

@@ -6,6 +6,7 @@ import {
   completed,
   ended,
   handedBack,
+  HOME,
   jobId,
   KEY,
   NOW,
@@ -13,13 +14,13 @@ import {
   owed,
   phases,
   place,
-  RUNNER,
   row,
+  RUNNER,
   said,
   send,
   verdict,
-  WORD,
   withRunning,
+  WORD,
 } from "./fixture.ts";
 
 describe("progress", () => {
@@ -44,7 +45,7 @@ describe("progress", () => {
 
   test("on a row that is back in ready changes nothing and is not fenced", () => {
     const { account } = withRunning();
-    applyNews(account, verdict(1, 1, "lost"), NOW);
+    applyNews(account, HOME, verdict(1, 1, "lost"), NOW);
     const before = row(account, 1);
     expect(progress(account, jobId(1), 1, report, NOW)).toBe("current");
     account.writeBehind();
@@ -65,7 +66,7 @@ describe("an upload", () => {
     const { account } = withRunning();
     expect(mayUpload(account, jobId(1), 1)).toBe(true);
     expect(mayUpload(account, jobId(1), 2)).toBe(false);
-    applyNews(account, verdict(1, 1, "lost"), NOW);
+    applyNews(account, HOME, verdict(1, 1, "lost"), NOW);
     expect(mayUpload(account, jobId(1), 1)).toBe(true);
     place(account, 1, 2);
     expect(mayUpload(account, jobId(1), 1)).toBe(false);
@@ -122,7 +123,7 @@ describe("an end report", () => {
 
   test("of a fence that lost is fenced, and gone after the end", () => {
     const { account } = withRunning();
-    applyNews(account, verdict(1, 1, "lost"), NOW);
+    applyNews(account, HOME, verdict(1, 1, "lost"), NOW);
     place(account, 1, 2);
     expect(ended(account, 1, 1)).toBe("fenced");
     expect(ended(account, 1, 2)).toBe("ok");
@@ -140,7 +141,7 @@ describe("an end report", () => {
 describe("removals", () => {
   test("of a losing fence's outputs are owed at the end, and again after the job's last lease", () => {
     const { account } = withRunning();
-    applyNews(account, verdict(1, 1, "lost"), NOW);
+    applyNews(account, HOME, verdict(1, 1, "lost"), NOW);
     place(account, 1, 2, NOW + 1_000);
     owed(account);
     ended(account, 1, 2);

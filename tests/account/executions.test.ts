@@ -1,34 +1,36 @@
 import { describe, expect, test } from "vitest";
 import type { Account } from "../../worker/account/account.ts";
 import { setSuspended } from "../../worker/account/administration.ts";
-import { applyNews, dispatchAnswered, dispatchStillOpen } from "../../worker/account/executions.ts";
-import { getJob } from "../../worker/account/requests.ts";
+import { applyNews, dispatchAnswered, dispatchStillOpen, mayUpload } from "../../worker/account/executions.ts";
+import { cancelJob, getJob } from "../../worker/account/requests.ts";
 import {
   accepted,
   ended,
   failed,
+  HOME,
   jobId,
   KEY,
-  NOW,
   news,
+  NOW,
   openAccount,
   owed,
   phases,
   place,
-  RUNNER,
   row,
+  RUNNER,
   said,
   seatOn,
   send,
   verdict,
-  WORD,
   withRunning,
+  WORD,
 } from "./fixture.ts";
 
 describe("a placement", () => {
   test("is written and owes its dispatch, once however often it is told", () => {
     const { account, restart } = openAccount();
     send(account, 1);
+    said(account);
     owed(account);
     for (let i = 0; i < 3; i++) place(account, 1);
     expect(owed(account)).toEqual([{ kind: "dispatch", job_id: jobId(1), fence: 1 }]);
@@ -51,22 +53,36 @@ describe("a placement", () => {
     for (const n of [1, 2, 3]) send(account, n);
     said(account);
     owed(account);
-    applyNews(account, news({ placed: [seatOn(3, 1), seatOn(1, 2), seatOn(77, 1)] }), NOW);
+    applyNews(account, HOME, news({ placed: [seatOn(3, 1), seatOn(1, 2), seatOn(77, 1)] }), NOW);
     expect(phases(account, 1, 3)).toEqual(["ready", "waiting"]);
     expect(owed(account)).toEqual([{ kind: "sync" }]);
     expect(unused(account)).toEqual([
       { job: jobId(3), fence: 1 },
       { job: jobId(1), fence: 2 },
-      { job: jobId(77), fence: 1 },
     ]);
   });
 
   test("of a job that has ended meanwhile is given back", () => {
-    const { account } = withRunning();
-    ended(account, 1);
+    const { account } = openAccount();
+    send(account, 1);
+    cancelJob(account, KEY, jobId(1), NOW);
     said(account);
     place(account, 1, 1);
     expect(unused(account)).toEqual([{ job: jobId(1), fence: 1 }]);
+  });
+
+  test("that was written before, or of a job that nobody knows, is dropped: its runner has the last word", () => {
+    const { account } = withRunning();
+    ended(account, 1);
+    said(account);
+    applyNews(account, HOME, news({ placed: [seatOn(1, 1), seatOn(77, 1)] }), NOW);
+    expect(said(account)).toMatchObject({
+      freed: [],
+      drop: [
+        { job: jobId(1), fence: 1 },
+        { job: jobId(77), fence: 1 },
+      ],
+    });
   });
 
   test("of a suspended account is given back, and its tickets are withdrawn", () => {
@@ -95,10 +111,10 @@ describe("an impossible ticket", () => {
     const { account } = openAccount();
     send(account, 1);
     said(account);
-    applyNews(account, news({ impossible: [{ job: jobId(1), fence: 1, excluded: false }] }), NOW);
+    applyNews(account, HOME, news({ impossible: [{ job: jobId(1), fence: 1, hopeless: false }] }), NOW);
     expect(phases(account, 1)).toEqual(["ready"]);
     expect(said(account)).toBeUndefined();
-    account.link.forget();
+    account.links.forget();
     expect(said(account)?.want.map(({ job }) => job)).toEqual([jobId(1)]);
   });
 
@@ -106,7 +122,8 @@ describe("an impossible ticket", () => {
     const { account } = withRunning();
     ended(account, 1, 1, failed("out_of_memory"));
     expect(phases(account, 1)).toEqual(["ready"]);
-    applyNews(account, news({ impossible: [{ job: jobId(1), fence: 2, excluded: true }] }), NOW);
+    said(account);
+    applyNews(account, HOME, news({ impossible: [{ job: jobId(1), fence: 2, hopeless: true }] }), NOW);
     expect(row(account, 1).end?.error?.code).toBe("out_of_memory");
   });
 });
@@ -114,10 +131,10 @@ describe("an impossible ticket", () => {
 describe("a verdict", () => {
   test("of loss counts once for each fence, however often it is told", () => {
     const { account } = withRunning();
-    for (let i = 0; i < 3; i++) applyNews(account, verdict(1, 1, "lost"), NOW);
+    for (let i = 0; i < 3; i++) applyNews(account, HOME, verdict(1, 1, "lost"), NOW);
     expect(row(account, 1)).toMatchObject({ phase: "ready", losses: 1 });
     place(account, 1, 2);
-    applyNews(account, verdict(1, 1, "lost"), NOW);
+    applyNews(account, HOME, verdict(1, 1, "lost"), NOW);
     expect(phases(account, 1)).toEqual(["placed"]);
   });
 
@@ -125,10 +142,10 @@ describe("a verdict", () => {
     const { account } = openAccount();
     send(account, 1);
     place(account, 1);
-    applyNews(account, verdict(1, 1, "refused"), NOW);
+    applyNews(account, HOME, verdict(1, 1, "refused"), NOW);
     expect(row(account, 1)).toMatchObject({ phase: "ready", losses: 0, avoid: [RUNNER] });
     const other = withRunning().account;
-    applyNews(other, verdict(1, 1, "refused"), NOW);
+    applyNews(other, HOME, verdict(1, 1, "refused"), NOW);
     expect(phases(other, 1)).toEqual(["running"]);
   });
 
@@ -136,14 +153,34 @@ describe("a verdict", () => {
     const { account } = openAccount();
     send(account, 1);
     place(account, 1);
-    applyNews(account, news({ verdicts: [{ job: jobId(1), fence: 1, verdict: "held", ...WORD }] }), NOW);
+    applyNews(account, HOME, news({ verdicts: [{ job: jobId(1), fence: 1, verdict: "held", ...WORD }] }), NOW);
     expect(account.load(jobId(1))?.job.phase).toBe("running");
+  });
+
+  test("that its runner is revoked takes the execution away for good: nothing that it still says counts", () => {
+    const { account } = withRunning();
+    applyNews(account, HOME, verdict(1, 1, "revoked"), NOW);
+    const before = row(account, 1);
+    expect(before).toMatchObject({ phase: "ready", losses: 1, avoid: [RUNNER] });
+    expect(mayUpload(account, jobId(1), 1)).toBe(false);
+    expect(ended(account, 1)).toBe("ok");
+    expect(row(account, 1)).toEqual(before);
+    place(account, 1, 2);
+    expect(phases(account, 1)).toEqual(["placed"]);
+  });
+
+  test("that its runner is revoked costs no attempt where nobody had accepted the job", () => {
+    const { account } = openAccount();
+    send(account, 1);
+    place(account, 1);
+    applyNews(account, HOME, verdict(1, 1, "revoked"), NOW);
+    expect(row(account, 1)).toMatchObject({ phase: "ready", losses: 0, fence_over: "reported" });
   });
 
   test("of which nothing is known changes nothing", () => {
     const { account } = withRunning();
     const before = row(account, 1);
-    applyNews(account, verdict(1, 1, "unknown"), NOW);
+    applyNews(account, HOME, verdict(1, 1, "unknown"), NOW);
     expect(row(account, 1)).toEqual(before);
   });
 });

@@ -3,18 +3,22 @@ import type { Tier } from "../../schemas/limits.ts";
 import type { EndReport } from "../../schemas/runner-protocol.ts";
 import { Account } from "../../worker/account/account.ts";
 import { addKey, create } from "../../worker/account/administration.ts";
-import { applyNews, dispatchAnswered, endExecution } from "../../worker/account/executions.ts";
-import type { Job } from "../../worker/account/jobs.ts";
+import { applyNews, dispatchAnswered, endExecution, syncAnswered } from "../../worker/account/executions.ts";
+import type { Job, Reporter } from "../../worker/account/jobs.ts";
 import { migrate } from "../../worker/account/migrations.ts";
 import { submit } from "../../worker/account/requests.ts";
 import { Rows } from "../../worker/account/rows.ts";
-import type { FleetNews, Placed, Verdict } from "../../worker/fleet/sync.ts";
+import type { TimerKind } from "../../worker/account/store.ts";
+import { fire } from "../../worker/account/timers.ts";
+import type { FleetNews, Placed, SyncRequest, Verdict } from "../../worker/fleet/sync.ts";
 import { openSql, type TestSql } from "./sqlite.ts";
 
 /** An account to test, and the words that fleet and runners say to it. */
 
 export const NOW = Date.UTC(2026, 0, 15, 12);
 export const ACCOUNT = "acc_00000000000000000000";
+/** The account's own pool. */
+export const HOME = "default";
 export const SECRET = "5".repeat(64);
 export const KEY = "key-one";
 export const OTHER_KEY = "key-two";
@@ -24,19 +28,22 @@ export const jobId = (n: number): string => `01890a5d-ac96-774b-8000-${String(n)
 export interface Opened {
   readonly account: Account;
   readonly sql: TestSql;
-  /** The account as another process would find it: from its rows alone. */
-  restart(): Account;
+  /** The account as another process would find it: from its rows alone, and in a deployment with these pools. */
+  restart(pools?: readonly string[]): Account;
 }
 
-/** An account with two keys and nothing else. */
-export function openAccount(tier: Tier = "free"): Opened {
+/**
+ * An account with two keys and nothing else.
+ * @param pools those that its jobs may spill over to, besides its home
+ */
+export function openAccount(tier: Tier = "free", pools: readonly string[] = []): Opened {
   const sql = openSql();
   migrate(sql);
-  const account = new Account(new Rows(sql));
-  create(account, { account_id: ACCOUNT, tier, suspended: false, pool: "default", webhook_secret: SECRET });
+  const account = new Account(new Rows(sql), { pools });
+  create(account, { account_id: ACCOUNT, tier, suspended: false, pool: HOME, webhook_secret: SECRET });
   addKey(account, { key_hash: KEY, prefix: "sk_live_aaaa", name: "one" }, NOW);
   addKey(account, { key_hash: OTHER_KEY, prefix: "sk_live_bbbb", name: "two" }, NOW);
-  return { account, sql, restart: () => new Account(new Rows(sql)) };
+  return { account, sql, restart: (now = pools) => new Account(new Rows(sql), { pools: now }) };
 }
 
 export interface Wish extends Partial<SubmissionOptions> {
@@ -81,6 +88,8 @@ export const phases = (account: Account, ...numbers: number[]): string[] =>
   numbers.map((n) => account.store.job(jobId(n))?.job.phase ?? "gone");
 
 export const RUNNER = "rnr_00000000000000000001";
+/** Who reports an end: that runner of the account's own pool. */
+export const BY: Reporter = { pool: HOME, runner: RUNNER };
 export const seatOn = (n: number, fence: number, runner = RUNNER): Placed => ({
   job: jobId(n),
   fence,
@@ -95,7 +104,7 @@ export const verdict = (n: number, fence: number, word: Verdict["verdict"]): Fle
   news({ verdicts: [{ job: jobId(n), fence, verdict: word }] });
 
 export function place(account: Account, n: number, fence = 1, now = NOW): void {
-  applyNews(account, news({ placed: [seatOn(n, fence)] }), now);
+  applyNews(account, HOME, news({ placed: [seatOn(n, fence)] }), now);
 }
 
 export const TIMES = { download_ms: 10, execution_ms: 200, upload_ms: 30 };
@@ -125,10 +134,13 @@ export const failed = (code: "execution_failed" | "out_of_memory" | "stalled" | 
 export const handedBack: EndReport = { ...WORD, outcome: "handed_back" };
 
 export const ended = (account: Account, n: number, fence = 1, report = completed(), now = NOW) =>
-  endExecution(account, jobId(n), fence, RUNNER, report, now);
+  endExecution(account, jobId(n), fence, BY, report, now);
 export const accepted = (account: Account, n: number, fence = 1, now = NOW) =>
   dispatchAnswered(account, jobId(n), fence, { kind: "accepted", ...WORD }, now);
-export const said = (account: Account, now = NOW) => account.link.request(account.store, account.mustSettings, now);
+/** The next request to one fleet. */
+export const said = (account: Account, now = NOW, pool = HOME) =>
+  account.links.request(pool, account.store, account.mustSettings, now);
+
 /** One job on a runner that has accepted it, with all that it owed by then taken. */
 export function withRunning(wish: Wish = {}) {
   const opened = openAccount();
@@ -139,4 +151,35 @@ export function withRunning(wish: Wish = {}) {
   owed(opened.account);
   said(opened.account);
   return opened;
+}
+
+/** The timer of that kind that is due first. */
+export const timer = (account: Account, kind: TimerKind, ref?: string) =>
+  account.store
+    .dueTimers(Number.MAX_SAFE_INTEGER, 999)
+    .find((one) => one.kind === kind && (ref === undefined || one.ref === ref));
+
+/** Fires the timer of that kind at the moment when it is due. */
+export function fires(account: Account, kind: TimerKind, ref?: string, now?: number): void {
+  const due = timer(account, kind, ref);
+  if (!due) throw new Error(`No ${kind} timer is set.`);
+  fire(account, due, now ?? due.due_at);
+}
+
+/** Nothing new, and come back when you like. */
+export const SILENCE = { ...news({}), epoch: 1, again_in_s: 5, send_full: false };
+
+/**
+ * One round of conversation with every pool, as the object has it: what was said, by pool, where anything was.
+ * @param replies what the pools answer; nothing new, unless it is told here
+ */
+export function talk(account: Account, now: number, replies: Record<string, Partial<typeof SILENCE>> = {}) {
+  const spoken: Record<string, SyncRequest> = {};
+  for (const pool of account.links.pools(account.mustSettings, account.store)) {
+    const request = said(account, now, pool);
+    if (!request) continue;
+    spoken[pool] = request;
+    syncAnswered(account, pool, { ...SILENCE, ...replies[pool] }, now);
+  }
+  return spoken;
 }

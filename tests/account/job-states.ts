@@ -1,11 +1,22 @@
 import type { JobErrorCode } from "../../schemas/job.ts";
 import type { EndReport } from "../../schemas/runner-protocol.ts";
-import { accept, type EndVerdict, end, type Job, lose, place, refuse, type Step } from "../../worker/account/jobs.ts";
+import {
+  accept,
+  type EndVerdict,
+  end,
+  type Job,
+  lose,
+  place,
+  type Reporter,
+  refuse,
+  type Step,
+} from "../../worker/account/jobs.ts";
 import { NOW, TIMES, WORD } from "./fixture.ts";
 
 /** Jobs in every phase, as the transitions themselves make them. */
 
 export const SEAT = {
+  pool: "home",
   runner: "rnr_a",
   boot: 3,
   url: "https://a.example",
@@ -60,9 +71,12 @@ export const report = (outcome: EndReport["outcome"], code: JobErrorCode = "exec
   return { ...WORD, outcome };
 };
 
+/** That runner, as the one who reports. */
+export const reporter = (runner = "rnr_a"): Reporter => ({ pool: SEAT.pool, runner });
+
 /** Reports the end of the current fence; the runner is the one that has it. */
 export const ends = (job: Job, word: EndReport, now = NOW): EndVerdict =>
-  end(job, job.fence, job.placement?.runner ?? "rnr_a", word, now);
+  end(job, job.fence, reporter(job.placement?.runner), word, now);
 
 export function stepOf(verdict: EndVerdict): Step {
   if (verdict.answer !== "ok") throw new Error(`The report was answered "${verdict.answer}".`);

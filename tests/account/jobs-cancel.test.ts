@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { RETENTION_MS } from "../../schemas/limits.ts";
 import { cancel, end } from "../../worker/account/jobs.ts";
 import { NOW } from "./fixture.ts";
-import { after, lost, must, placed, ready, report, running } from "./job-states.ts";
+import { after, lost, must, placed, ready, report, reporter, running } from "./job-states.ts";
 
 test.each(["waiting", "ready"] as const)(
   "a %s job is cancelled at once, never started, and its ticket dropped",
@@ -13,7 +13,7 @@ test.each(["waiting", "ready"] as const)(
       end: { status: "cancelled", at: NOW + 9, expires_at: NOW + 9 + RETENTION_MS.d1 },
     });
     expect(job.started_at).toBeUndefined();
-    expect(consequences).toEqual([{ kind: "dropped", fence: 1 }]);
+    expect(consequences).toEqual([{ kind: "ticket_dropped", fence: 1 }]);
   },
 );
 
@@ -24,13 +24,13 @@ test("a job on a runner is cancelled at once, its runner told to stop, its outpu
   expect(step.job.stale).toEqual([{ fence: 1, retention: "d7" }]);
   expect(step.consequences).toEqual([
     { kind: "stop", fence: 1, placement: job.placement },
-    { kind: "dropped", fence: 1 },
+    { kind: "dropped", fence: 1, pool: "home" },
   ]);
 });
 
 test("a late result of a cancelled job is gone", () => {
   for (const job of [running(), placed(), lost(running())]) {
-    expect(end(must(cancel(job, "d1", NOW)).job, 1, "rnr_a", report("completed"), NOW)).toEqual({ answer: "gone" });
+    expect(end(must(cancel(job, "d1", NOW)).job, 1, reporter(), report("completed"), NOW)).toEqual({ answer: "gone" });
   }
 });
 

@@ -42,7 +42,7 @@ describe("pastDeadline", () => {
       expect(job.end?.expires_at).toBe(NOW + HOUR + RETENTION_MS.d30);
       expect(job.started_at).toBeUndefined();
       expect(attemptOf(job)).toBeUndefined();
-      expect(consequences).toEqual([{ kind: "dropped", fence: 1 }]);
+      expect(consequences).toEqual([{ kind: "ticket_dropped", fence: 1 }]);
     },
   );
 
@@ -62,7 +62,7 @@ describe("pastDeadline", () => {
     const job = placed();
     const { job: back, consequences } = must(pastDeadline(job, "d1", deadlineOf(job)));
     expect(back).toMatchObject({ phase: "ready", losses: 0, avoid: ["rnr_a"] });
-    expect(consequences).toEqual([{ kind: "dropped", fence: 1 }]);
+    expect(consequences).toEqual([{ kind: "dropped", fence: 1, pool: "home" }]);
     expect(pastDeadline(back, "d1", deadlineOf(job))?.job.end?.error?.code).toBe("queue_timeout");
   });
 
@@ -74,7 +74,7 @@ describe("pastDeadline", () => {
     expect(step.job.stale).toEqual([{ fence: 1, retention: "d7" }]);
     expect(step.consequences).toEqual([
       { kind: "stop", fence: 1, placement: job.placement },
-      { kind: "dropped", fence: 1 },
+      { kind: "dropped", fence: 1, pool: "home" },
     ]);
   });
 

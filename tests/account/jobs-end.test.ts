@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { RETENTION_MS } from "../../schemas/limits.ts";
 import { attemptOf, end, type Job } from "../../worker/account/jobs.ts";
 import { NOW } from "./fixture.ts";
-import { after, ends, lost, placed, ready, refused, report, running, SEAT, stepOf } from "./job-states.ts";
+import { after, ends, lost, placed, ready, refused, report, reporter, running, SEAT, stepOf } from "./job-states.ts";
 
 const handedBackTimes = (times: number, from = ready()): Job => {
   let job = from;
@@ -17,7 +17,7 @@ describe("a completed report", () => {
     );
     expect(job.end).toMatchObject({ status: "completed", fence: 1, at: NOW + 2_000, execution_ms: 200 });
     expect(job.end?.timing).toEqual({ queue_ms: 700, download_ms: 10, execution_ms: 200, upload_ms: 30 });
-    expect(consequences).toEqual([{ kind: "freed", fence: 1, runner: "rnr_a", outcome: "ended" }]);
+    expect(consequences).toEqual([{ kind: "freed", fence: 1, ...reporter(), outcome: "ended" }]);
     expect(outputs).toEqual([]);
   });
 
@@ -41,8 +41,8 @@ describe("a completed report", () => {
 describe("a repeated or late report", () => {
   test("gets the same answer after the end and changes nothing", () => {
     const job = after(running(), report("completed"));
-    expect(end(job, 1, "rnr_a", report("completed"), NOW)).toEqual({ answer: "ok" });
-    expect(end(job, 1, "rnr_a", report("failed"), NOW)).toEqual({ answer: "ok" });
+    expect(end(job, 1, reporter(), report("completed"), NOW)).toEqual({ answer: "ok" });
+    expect(end(job, 1, reporter(), report("failed"), NOW)).toEqual({ answer: "ok" });
   });
 
   test("gets the same answer after a retry and does not retry again", () => {
@@ -52,13 +52,13 @@ describe("a repeated or late report", () => {
   });
 
   test("is fenced once a successor is placed", () => {
-    expect(end(placed(lost(running())), 1, "rnr_a", report("completed"), NOW)).toEqual({ answer: "fenced" });
-    expect(end(running(), 2, "rnr_a", report("completed"), NOW)).toEqual({ answer: "fenced" });
+    expect(end(placed(lost(running())), 1, reporter(), report("completed"), NOW)).toEqual({ answer: "fenced" });
+    expect(end(running(), 2, reporter(), report("completed"), NOW)).toEqual({ answer: "fenced" });
   });
 
   test("is gone where the job ended without it", () => {
     const job = after(running(lost(running()), "rnr_b"), report("completed"));
-    expect(end(job, 1, "rnr_a", report("completed"), NOW)).toEqual({ answer: "gone" });
+    expect(end(job, 1, reporter(), report("completed"), NOW)).toEqual({ answer: "gone" });
   });
 });
 
@@ -160,7 +160,7 @@ describe("a hand-back", () => {
     const { job, consequences } = stepOf(ends(running(crashed), report("handed_back"), NOW + 60_000));
     expect(job.queue_until).toBe(NOW + 60_000 + 3_600_000);
     expect(job.last_error).toBeUndefined();
-    expect(consequences).toEqual([{ kind: "freed", fence: 2, runner: "rnr_a", outcome: "handed_back" }]);
+    expect(consequences).toEqual([{ kind: "freed", fence: 2, ...reporter(), outcome: "handed_back" }]);
   });
 
   test("is what a report of being stopped means for a job that goes on", () => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { abandon, accept, attemptOf, giveUp, lose, place, refuse } from "../../worker/account/jobs.ts";
 import { NOW, WORD } from "./fixture.ts";
-import { after, lost, must, placed, ready, refused, report, running, SEAT } from "./job-states.ts";
+import { after, lost, must, placed, ready, refused, report, reporter, running, SEAT } from "./job-states.ts";
 
 describe("place", () => {
   test("gives a ready job its next fence, its runner, and a lease of timeout_s and 15 minutes", () => {
@@ -54,7 +54,7 @@ describe("refuse", () => {
   test("sends the job back to ready, avoids that runner and counts no attempt", () => {
     const { job, consequences } = must(refuse(placed(), 1, "refused_full"));
     expect(job).toMatchObject({ phase: "ready", losses: 0, avoid: ["rnr_a"], stale: [], queue_until: NOW + 3_600_000 });
-    expect(consequences).toEqual([{ kind: "freed", fence: 1, runner: "rnr_a", outcome: "refused_full" }]);
+    expect(consequences).toEqual([{ kind: "freed", fence: 1, ...reporter(), outcome: "refused_full" }]);
   });
 
   test("does not avoid a runner that only has another boot by now", () => {
@@ -68,7 +68,7 @@ describe("refuse", () => {
   test("after silence drops the execution and remembers that its outputs may turn up", () => {
     const { job, consequences } = must(refuse(placed(), 1, "undecided"));
     expect(job.stale).toEqual([{ fence: 1, retention: "d7" }]);
-    expect(consequences).toEqual([{ kind: "dropped", fence: 1 }]);
+    expect(consequences).toEqual([{ kind: "dropped", fence: 1, pool: "home" }]);
   });
 
   test("acts on a placed row only", () => {
@@ -138,7 +138,7 @@ describe("abandon", () => {
   test("ends a placed job and drops its execution", () => {
     const step = must(abandon(placed(), { code: "internal_error", message: "Gone." }, NOW));
     expect(step.job).toMatchObject({ phase: "ended", end: { status: "failed", error: { code: "internal_error" } } });
-    expect(step.consequences).toEqual([{ kind: "dropped", fence: 1 }]);
+    expect(step.consequences).toEqual([{ kind: "dropped", fence: 1, pool: "home" }]);
   });
 
   test("touches no job in another phase", () => {

@@ -3,7 +3,7 @@ import type { Account } from "../../worker/account/account.ts";
 import { endExecution } from "../../worker/account/executions.ts";
 import { beginDelivery, finishDelivery } from "../../worker/account/notifications.ts";
 import { fire } from "../../worker/account/timers.ts";
-import { completed, jobId, NOW, openAccount, owed, place, RUNNER, row, SECRET, send } from "./fixture.ts";
+import { BY, completed, jobId, NOW, openAccount, owed, place, row, SECRET, send } from "./fixture.ts";
 
 /** What webhooks/consumer.ts does with a message, over the rows. */
 
@@ -21,7 +21,7 @@ const FAILED = {
 function notify(account: Account, n: number, now = NOW): void {
   send(account, n, { webhook_url: URL, now });
   place(account, n, 1, now);
-  endExecution(account, jobId(n), 1, RUNNER, completed(), now);
+  endExecution(account, jobId(n), 1, BY, completed(), now);
 }
 
 const begun = (account: Account, n: number, now = NOW, round = 1) => beginDelivery(account, jobId(n), round, now);

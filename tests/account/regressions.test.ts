@@ -2,31 +2,30 @@ import { expect, test } from "vitest";
 import { applyNews, dispatchAnswered, endExecution } from "../../worker/account/executions.ts";
 import { fire } from "../../worker/account/timers.ts";
 import {
+  BY,
   completed,
   failed,
   handedBack,
+  HOME,
   jobId,
   news,
   NOW,
   openAccount,
   place,
-  RUNNER,
   row,
+  said,
   send,
   verdict,
 } from "./fixture.ts";
-
-type Opened = ReturnType<typeof openAccount>["account"];
-const said = (account: Opened) => account.link.request(account.store, account.mustSettings, NOW);
 
 test("words that the fleet may not have are said again after the last job has ended", () => {
   const { account } = openAccount();
   send(account, 1);
   place(account, 1);
   said(account);
-  endExecution(account, jobId(1), 1, RUNNER, completed(), NOW);
+  endExecution(account, jobId(1), 1, BY, completed(), NOW);
   const request = said(account);
-  if (request) account.link.unanswered(request);
+  if (request) account.links.of(HOME).unanswered(request);
   account.takeEffects();
   fire(account, { kind: "sync", ref: "", due_at: NOW, tries: 0 }, NOW + 2_000);
   expect(account.takeEffects()).toEqual([{ kind: "sync" }]);
@@ -36,9 +35,9 @@ test("a job that is given up takes its ticket back", () => {
   const { account } = openAccount();
   send(account, 1);
   place(account, 1);
-  endExecution(account, jobId(1), 1, RUNNER, failed("out_of_memory"), NOW);
+  endExecution(account, jobId(1), 1, BY, failed("out_of_memory"), NOW);
   said(account);
-  applyNews(account, news({ impossible: [{ job: jobId(1), fence: 2, excluded: true }] }), NOW);
+  applyNews(account, HOME, news({ impossible: [{ job: jobId(1), fence: 2, hopeless: true }] }), NOW);
   expect(said(account)?.drop).toEqual([{ job: jobId(1), fence: 2 }]);
 });
 
@@ -46,9 +45,9 @@ test("a late result takes back the ticket of the next attempt", () => {
   const { account } = openAccount();
   send(account, 1);
   place(account, 1);
-  applyNews(account, verdict(1, 1, "lost"), NOW);
+  applyNews(account, HOME, verdict(1, 1, "lost"), NOW);
   said(account);
-  endExecution(account, jobId(1), 1, RUNNER, completed(), NOW);
+  endExecution(account, jobId(1), 1, BY, completed(), NOW);
   expect(said(account)?.drop).toEqual([{ job: jobId(1), fence: 2 }]);
 });
 
@@ -58,9 +57,9 @@ test("no request drops what it wants", () => {
   said(account);
   send(account, 3, { priority: 5 });
   const dropping = said(account);
-  if (dropping) account.link.unanswered(dropping);
+  if (dropping) account.links.of(HOME).unanswered(dropping);
   place(account, 1);
-  endExecution(account, jobId(1), 1, RUNNER, completed(), NOW);
+  endExecution(account, jobId(1), 1, BY, completed(), NOW);
   const request = said(account);
   const wanted = request?.want.map(({ job }) => job) ?? [];
   expect(wanted).toContain(jobId(2));
@@ -72,7 +71,7 @@ test("every hand-back's outputs are removed, the last one's too", () => {
   send(account, 1);
   for (let n = 1; n <= 8; n++) {
     place(account, 1, n);
-    endExecution(account, jobId(1), n, RUNNER, handedBack, NOW);
+    endExecution(account, jobId(1), n, BY, handedBack, NOW);
   }
   expect(row(account, 1).stale.map(({ fence }) => fence)).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
 });

@@ -5,17 +5,18 @@ import { setTier } from "../../worker/account/administration.ts";
 import { endExecution } from "../../worker/account/executions.ts";
 import { getJob, listJobs } from "../../worker/account/requests.ts";
 import {
+  BY,
   completed,
   isStored,
   jobId,
   KEY,
   NOW,
-  OTHER_KEY,
   openAccount,
+  OTHER_KEY,
   phases,
   place,
-  RUNNER,
   row,
+  said,
   send,
   type Wish,
 } from "./fixture.ts";
@@ -33,7 +34,7 @@ function burst(account: Account, first: number, count: number, wish: Wish = {}):
 
 const finish = (account: Account, n: number, now = NOW) => {
   place(account, n, row(account, n).fence + 1, now);
-  return endExecution(account, jobId(n), row(account, n).fence, RUNNER, completed(), now);
+  return endExecution(account, jobId(n), row(account, n).fence, BY, completed(), now);
 };
 
 describe("a burst", () => {
@@ -120,9 +121,9 @@ describe("a higher priority", () => {
   test("withdraws the ticket of the job that yields", () => {
     const { account } = openAccount("free");
     for (const n of [1, 2]) send(account, n);
-    account.link.request(account.store, account.mustSettings, NOW);
+    said(account);
     send(account, 3, { priority: 1 });
-    const request = account.link.request(account.store, account.mustSettings, NOW);
+    const request = said(account);
     expect(request?.drop).toEqual([{ job: jobId(2), fence: 1 }]);
     expect(request?.want.map(({ job }) => job)).toEqual([jobId(3)]);
   });

@@ -3,38 +3,27 @@ import { RETENTION_MS } from "../../schemas/limits.ts";
 import type { Account } from "../../worker/account/account.ts";
 import { endExecution } from "../../worker/account/executions.ts";
 import { paid } from "../../worker/account/outbox.ts";
-import type { TimerKind } from "../../worker/account/store.ts";
-import { backoff, fire } from "../../worker/account/timers.ts";
+import { backoff } from "../../worker/account/timers.ts";
 import {
   ACCOUNT,
+  BY,
   completed,
   failed,
+  fires,
   jobId,
   NOW,
   openAccount,
   owed,
   phases,
   place,
-  RUNNER,
   row,
   send,
+  timer,
 } from "./fixture.ts";
-
-const timer = (account: Account, kind: TimerKind, ref?: string) =>
-  account.store
-    .dueTimers(Number.MAX_SAFE_INTEGER, 999)
-    .find((one) => one.kind === kind && (ref === undefined || one.ref === ref));
-
-/** Fires the timer of that kind at the moment when it is due. */
-function fires(account: Account, kind: TimerKind, ref?: string, now?: number): void {
-  const due = timer(account, kind, ref);
-  if (!due) throw new Error(`No ${kind} timer is set.`);
-  fire(account, due, now ?? due.due_at);
-}
 
 function ended(account: Account, n: number, report = completed()): void {
   place(account, n);
-  endExecution(account, jobId(n), 1, RUNNER, report, NOW);
+  endExecution(account, jobId(n), 1, BY, report, NOW);
 }
 
 describe("a job's timer", () => {
@@ -100,46 +89,6 @@ describe("a job's timer", () => {
     account.store.setTimer("job", jobId(9), NOW);
     fires(account, "job", jobId(9));
     expect(account.store.earliestTimer()).toBeUndefined();
-  });
-});
-
-describe("the sync timer", () => {
-  test("says everything again as long as a job is at the fleet", () => {
-    const { account } = openAccount();
-    send(account, 1);
-    account.link.request(account.store, account.mustSettings, NOW);
-    owed(account);
-    fires(account, "sync");
-    expect(owed(account)).toEqual([{ kind: "sync" }]);
-    expect(account.link.request(account.store, account.mustSettings, NOW)).toMatchObject({ full: true });
-    expect(timer(account, "sync")).toBeDefined();
-  });
-
-  test("stands within 20 s of a submission and of a placement", () => {
-    const { account } = openAccount();
-    send(account, 1);
-    expect(timer(account, "sync")?.due_at).toBe(NOW + 20_000);
-    place(account, 1, 1, NOW + 7_000);
-    expect(timer(account, "sync")?.due_at).toBe(NOW + 27_000);
-  });
-
-  test("is set at the pace that the fleet asked for", () => {
-    const { account } = openAccount();
-    send(account, 1);
-    account.link.again_in_ms = 42_000;
-    fires(account, "sync", "", NOW + 20_000);
-    expect(timer(account, "sync")?.due_at).toBe(NOW + 62_000);
-  });
-
-  test("ends with the last open job, once the fleet has been told of it", () => {
-    const { account } = openAccount();
-    send(account, 1);
-    ended(account, 1);
-    fires(account, "sync");
-    expect(timer(account, "sync")).toBeDefined();
-    account.link.request(account.store, account.mustSettings, NOW);
-    fires(account, "sync");
-    expect(timer(account, "sync")).toBeUndefined();
   });
 });
 

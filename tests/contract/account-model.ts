@@ -36,6 +36,8 @@ export interface Real {
   submitted: number;
 }
 
+const POOL = "model";
+
 let accounts = 0;
 let keys = 0;
 
@@ -48,7 +50,7 @@ async function newKey(stub: Real["stub"]): Promise<string> {
 export async function newReal(tier: Tier): Promise<{ model: Model; real: Real }> {
   const account_id = `acc_model${++accounts}`;
   const stub = env.ACCOUNT.getByName(account_id);
-  await stub.create({ account_id, tier, suspended: false, pool: "model", webhook_secret: "0".repeat(64) });
+  await stub.create({ account_id, tier, suspended: false, pool: POOL, webhook_secret: "0".repeat(64) });
   const real = { stub, keys: [await newKey(stub), await newKey(stub)], submitted: 0 };
   return { model: { last: { tier, jobs: new Map(), use: new Map() }, ends: new Map() }, real };
 }
@@ -94,7 +96,7 @@ const CODES = [
 
 const report = (real: Real, job: Job, shift: number, end: EndReport): Promise<void> =>
   harmless(real, job, job.fence + shift, () =>
-    real.stub.endExecution(job.job_id, job.fence + shift, RUNNER.runner, end),
+    real.stub.endExecution(job.job_id, job.fence + shift, { pool: POOL, runner: RUNNER.runner }, end),
   );
 
 const nth = fc.nat(8);
@@ -125,12 +127,12 @@ export const COMMANDS = [
     .tuple(nth, fc.constantFrom(1, 1, 1, 0, 2))
     .map(([n, ahead]) =>
       about(`place+${ahead}`, n, ({ stub }, job) =>
-        stub.fleetNews({ ...NOTHING, placed: [{ job: job.job_id, fence: job.fence + ahead, ...RUNNER }] }),
+        stub.fleetNews(POOL, { ...NOTHING, placed: [{ job: job.job_id, fence: job.fence + ahead, ...RUNNER }] }),
       ),
     ),
   fc.constant(
     command("placeAll()", ({ stub }, { last }) =>
-      stub.fleetNews({
+      stub.fleetNews(POOL, {
         ...NOTHING,
         placed: [...last.jobs.values()].map(({ job_id, fence }) => ({ job: job_id, fence: fence + 1, ...RUNNER })),
       }),
@@ -158,7 +160,7 @@ export const COMMANDS = [
   fc.tuple(nth, shift, fc.constantFrom("lost" as const, "held" as const, "refused" as const)).map(([n, by, verdict]) =>
     about(`${verdict}${by}`, n, (real, job) =>
       harmless(real, job, job.fence + by, () =>
-        real.stub.fleetNews({
+        real.stub.fleetNews(POOL, {
           ...NOTHING,
           verdicts: [{ job: job.job_id, fence: job.fence + by, verdict, ...WORD }],
         }),
@@ -176,7 +178,7 @@ export const COMMANDS = [
     ),
   nth.map((n) =>
     about("impossible", n, ({ stub }, job) =>
-      stub.fleetNews({ ...NOTHING, impossible: [{ job: job.job_id, fence: job.fence + 1, excluded: true }] }),
+      stub.fleetNews(POOL, { ...NOTHING, impossible: [{ job: job.job_id, fence: job.fence + 1, hopeless: true }] }),
     ),
   ),
   fc.nat(1).map((key) =>

@@ -4,7 +4,7 @@ import { beforeEach, expect, it, vi } from "vitest";
 import { accountObject, api, call, HELLO, newAccount, operator, readJob, submitted } from "../worker/service.ts";
 import { cancel, refused, rows, use } from "./account.ts";
 import { DAY, fire, HOUR, MINUTE, pass, resetClock } from "./clock.ts";
-import { NOTHING, place, playFleet, WORD } from "./played-fleet.ts";
+import { BY, NOTHING, place, playFleet, POOL, WORD } from "./played-fleet.ts";
 
 beforeEach(() => {
   vi.restoreAllMocks();
@@ -62,7 +62,7 @@ it("fails a running job with `timeout` at the end of its lease: timeout_s and 15
   expect(record).toMatchObject({ status: "failed", attempt: 1, error: { code: "timeout" } });
   expect(record.started_at).toBeDefined();
   const late = { ...WORD, outcome: "handed_back" as const };
-  expect(await accountObject(account).endExecution(job_id, 1, "rnr_played", late)).toBe("gone");
+  expect(await accountObject(account).endExecution(job_id, 1, BY, late)).toBe("gone");
 });
 
 it("sends a placed job that nobody decides back to the queue, at no cost of an attempt", async () => {
@@ -90,7 +90,7 @@ it("gives a lost attempt a queue time afresh, and fails with what it was lost by
   await place(account, job_id, 1);
   await untilRunning(api_key, job_id);
   pass(5 * MINUTE);
-  await accountObject(account).fleetNews({ ...NOTHING, verdicts: [{ job: job_id, fence: 1, verdict: "lost" }] });
+  await accountObject(account).fleetNews(POOL, { ...NOTHING, verdicts: [{ job: job_id, fence: 1, verdict: "lost" }] });
   const queued = await readJob(api_key, job_id);
   expect(queued).toMatchObject({ status: "queued", attempt: 2 });
   expect([queued.started_at, queued.progress, queued.error]).toEqual([undefined, undefined, undefined]);
@@ -112,7 +112,7 @@ it("fails a job whose runner was lost in three attempts", async () => {
     await place(account, job_id, fence);
     await untilRunning(api_key, job_id);
     expect((await readJob(api_key, job_id)).attempt).toBe(fence);
-    await accountObject(account).fleetNews({ ...NOTHING, verdicts: [{ job: job_id, fence, verdict: "lost" }] });
+    await accountObject(account).fleetNews(POOL, { ...NOTHING, verdicts: [{ job: job_id, fence, verdict: "lost" }] });
   }
   expect(await readJob(api_key, job_id)).toMatchObject({
     status: "failed",
@@ -143,7 +143,7 @@ it.each([
     sha256: "0".repeat(64),
   };
   const times = { download_ms: 1, execution_ms: 1, upload_ms: 1 };
-  await accountObject(account).endExecution(job_id, 1, "rnr_played", {
+  await accountObject(account).endExecution(job_id, 1, BY, {
     ...WORD,
     outcome: "completed",
     outputs: [description],

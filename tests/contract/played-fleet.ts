@@ -6,6 +6,12 @@ import { accountObject, type TestAccount } from "../worker/service.ts";
 
 export const RUNNER = { runner: "rnr_played", boot: 1, url: "https://played.example.org", jkt: "x" };
 
+/** The pool of accounts that are made without one. */
+export const POOL = "default";
+
+/** Who reports an end: the played runner. */
+export const BY = { pool: POOL, runner: RUNNER.runner };
+
 /** News of nothing. */
 export const NOTHING = { placed: [], impossible: [], verdicts: [] };
 
@@ -20,4 +26,4 @@ export function playFleet(answer: () => Response | Promise<Response> = () => Res
 
 /** A seat for the job's next execution. */
 export const place = (account: Pick<TestAccount, "account_id">, job: string, fence: number): Promise<void> =>
-  accountObject(account).fleetNews({ ...NOTHING, placed: [{ job, fence, ...RUNNER }] });
+  accountObject(account).fleetNews(POOL, { ...NOTHING, placed: [{ job, fence, ...RUNNER }] });

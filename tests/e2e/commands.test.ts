@@ -50,6 +50,16 @@ it("refuses webhooks to this machine in a strict start, and still runs jobs on i
   expect(await untilTerminal(local, job.job_id)).toMatchObject({ status: "completed" });
 });
 
+it("drains a runner at an operator's word: it ends in order, and its next process takes jobs again", async () => {
+  const listed = async () => ((await admin("runners", "list")).runners as { runner_id: string; state: string }[])[0];
+  const runner_id = (await listed())?.runner_id ?? "";
+  expect(await admin("runners", "drain", "--runner", runner_id)).toMatchObject({ runner_id, draining: true });
+  await strict.printed("the runner ended (code 0); starting it again");
+  await waitFor("the runner to be back", async () => ((await listed())?.state === "active" ? true : undefined));
+  const job = await submitPrompt(strict.local, QUICK_PROMPT);
+  expect(await untilTerminal(strict.local, job.job_id)).toMatchObject({ status: "completed" });
+});
+
 it("lets an operator make, use, suspend, resume and revoke", async () => {
   const account = await admin("accounts", "create", "--email", "a@b.c", "--tier", "free");
   expect(account).toEqual({

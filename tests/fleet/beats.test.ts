@@ -67,7 +67,7 @@ test("a beat by another key, or of a runner that nobody enrolled, is not answere
 test("a description is asked for until there is one, and outlives the fleet object", () => {
   const { pool, sql } = openPool();
   pool.enrol(entryOf("one"));
-  const silent = { seats: 1, draining: false, held: [] };
+  const silent = { process: "a-process", seats: 1, draining: false, held: [] };
   expect(pool.beat("one", "jkt-one", silent, NOW)?.describe).toBe(true);
   expect(new Voice("one").beat(pool, NOW)?.describe).toBe(false);
   const again = new Pool(new RosterRows(sql), { started_at: NOW, grace_until: NOW });
@@ -150,7 +150,7 @@ describe("an undecided dispatch", () => {
     expect(verdicts(pool)).toEqual([]);
     one.beat(pool, NOW + 66_000);
     expect(verdicts(pool)).toEqual(["j1.1 refused"]);
-    expect(pool.runners.get("one")?.strikes).toBe(1);
+    expect(pool.runners.get("one")?.health.strikes).toBe(1);
     expect(pool.seats.seated.size).toBe(0);
   });
 

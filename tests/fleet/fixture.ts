@@ -37,6 +37,7 @@ export class Voice {
   classes = ["SaveImage"];
   boot: number | undefined;
   n = 0;
+  lives = 1;
   draining = false;
   held: { account: string; job: string; fence: number; running_ms: number }[] = [];
 
@@ -47,7 +48,8 @@ export class Voice {
 
   /** The next beat, unsent. The first of a process has no number. */
   next(): Heartbeat {
-    const said = { seats: this.seats, draining: this.draining, held: [...this.held] };
+    const process = `${this.name}-process-${this.lives}`;
+    const said = { process, seats: this.seats, draining: this.draining, held: [...this.held] };
     if (this.boot === undefined) return { ...said, held: [], describe: describe(this.classes) };
     this.n++;
     return { ...said, beat: { boot: this.boot, n: this.n } };
@@ -61,6 +63,7 @@ export class Voice {
 
   /** Its process died and starts again with nothing. */
   dies(): void {
+    this.lives++;
     this.boot = undefined;
     this.n = 0;
     this.held = [];
@@ -93,6 +96,7 @@ export const ticket = (job: string, part: Partial<Ticket> = {}): Ticket => ({
   needs: { classes: ["SaveImage"], models: [] },
   avoid: [],
   exclude: [],
+  key: "key",
   priority: 0,
   created_at: NOW,
   ...part,

@@ -54,6 +54,7 @@ describe("a runner that falls silent", () => {
 
   test("makes the pool look at it in time", () => {
     const { pool } = openPool([new Voice("one")]);
+    pool.tick(NOW);
     expect(pool.nextTick(NOW)).toBe(NOW + SILENCE_MS);
     pool.tick(NOW + SILENCE_MS);
     expect(pool.nextTick(NOW + SILENCE_MS)).toBeUndefined();

@@ -73,27 +73,27 @@ describe("an impossible ticket", () => {
     const want = [ticket("j1"), ticket("j2"), ticket("alien", needs(["Unheard"]))];
     const answer = sync(pool, A, { want }, NOW);
     expect(placedIn(answer)).toEqual(["j1"]);
-    expect(answer.impossible).toEqual([{ job: "alien", fence: 1, excluded: false }]);
+    expect(answer.impossible).toEqual([{ job: "alien", fence: 1, hopeless: true }]);
   });
 
-  test("says whether its exclusions alone leave no runner", () => {
+  test("is hopeless where no enrolled runner is left that it does not exclude", () => {
     const { pool } = openPool([new Voice("one"), new Voice("two", { classes: ["KSampler"] })]);
     const want = [ticket("j1", { exclude: ["one"] }), ticket("j2", { exclude: ["one", "two"], ...needs(["Unheard"]) })];
     expect(sync(pool, A, { want }, NOW).impossible).toEqual([
-      { job: "j1", fence: 1, excluded: true },
-      { job: "j2", fence: 1, excluded: false },
+      { job: "j1", fence: 1, hopeless: true },
+      { job: "j2", fence: 1, hopeless: true },
     ]);
   });
 
-  test("is not called excluded while another runner is only lost", () => {
+  test("is not hopeless while another runner is only lost", () => {
     const voices = [new Voice("one"), new Voice("two"), new Voice("three")];
     const { pool } = openPool(voices);
     for (const voice of voices.slice(0, 2)) voice.beat(pool, NOW + 14_000);
     pool.tick(NOW + 15_000);
     const want = [ticket("j1", { exclude: ["one", "two"] })];
-    expect(sync(pool, A, { want }, NOW + 15_000).impossible).toEqual([{ job: "j1", fence: 1, excluded: false }]);
+    expect(sync(pool, A, { want }, NOW + 15_000).impossible).toEqual([{ job: "j1", fence: 1, hopeless: false }]);
     pool.revoke("three", NOW + 15_000);
-    expect(sync(pool, A, { want }, NOW + 15_000).impossible).toEqual([{ job: "j1", fence: 1, excluded: true }]);
+    expect(sync(pool, A, { want }, NOW + 15_000).impossible).toEqual([{ job: "j1", fence: 1, hopeless: true }]);
   });
 
   test("stays, and is placed when a runner comes that can serve it", () => {

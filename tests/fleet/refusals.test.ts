@@ -41,7 +41,7 @@ describe("a refusal", () => {
       one.beat(pool, NOW + t);
       expect(refused(pool, t % 2 ? "refused_full" : "refused_boot", NOW + t)).toBeDefined();
     }
-    expect(pool.runners.get("one")).toMatchObject({ strikes: 0, suspended_until: 0 });
+    expect(pool.runners.get("one")?.health).toMatchObject({ strikes: 0, suspended_until: 0 });
   });
 });
 
@@ -51,12 +51,12 @@ describe("three strikes in a row", () => {
     const { pool } = openPool([one]);
     let now = NOW;
     for (let n = 0; n < count; n++) {
-      now = Math.max(now, pool.runners.get("one")?.suspended_until ?? 0) + 1_000;
+      now = Math.max(now, pool.runners.get("one")?.health.suspended_until ?? 0) + 1_000;
       one.beat(pool, now);
       expect(refused(pool, "strike", now)).toBeDefined();
     }
     one.beat(pool, now);
-    return { one, pool, now, pause: (pool.runners.get("one")?.suspended_until ?? 0) - now };
+    return { one, pool, now, pause: (pool.runners.get("one")?.health.suspended_until ?? 0) - now };
   }
 
   test("suspend the runner, two do not", () => {
@@ -73,6 +73,7 @@ describe("three strikes in a row", () => {
   test("let one placement probe it after the pause, which the pool looks at by itself", () => {
     const { pool, now, one } = struck(3);
     sync(pool, B, { want: [ticket("b1")] }, now);
+    pool.tick(now);
     expect(pool.nextTick(now)).toBe(now + 5_000);
     one.beat(pool, now + 4_900);
     pool.takeNews();
@@ -84,7 +85,7 @@ describe("three strikes in a row", () => {
     const { pool, now, one } = struck(3);
     one.dies();
     one.beat(pool, now);
-    expect(pool.runners.get("one")).toMatchObject({ strikes: 0, suspended_until: 0 });
+    expect(pool.runners.get("one")?.health).toMatchObject({ strikes: 0, suspended_until: 0 });
     expect(placedIn(sync(pool, B, { want: [ticket("b1")] }, now))).toEqual(["b1"]);
   });
 });

@@ -22,7 +22,7 @@ test("strikes count in a row: work that ends between them clears them", () => {
     const [job] = placedIn(sync(pool, A, { full: true, want: [ticket(`j${n}`)] }, now));
     if (job) sync(pool, A, { freed: [freed(job, "one", n % 2 ? "ended" : "strike")] }, now);
   }
-  expect(pool.runners.get("one")?.suspended_until).toBe(0);
+  expect(pool.runners.get("one")?.health.suspended_until).toBe(0);
 });
 
 test("a seat that neither its account nor its runner mentions any more is void in the end", () => {

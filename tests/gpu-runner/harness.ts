@@ -109,6 +109,7 @@ export interface SetupOptions {
   readonly edge?: FakeEdge;
   readonly data?: string;
   readonly port?: number;
+  /** The edge's own unless said otherwise; empty: none. */
   readonly token?: string;
   readonly timings?: Partial<Timings>;
   readonly limits?: NonNullable<RunnerOptions["limits"]>;
@@ -127,7 +128,7 @@ export async function aRunner(script: Script, options: SetupOptions = {}): Promi
       edge: edge.url,
       url,
       listen: { host: "127.0.0.1", port },
-      token: options.token ?? edge.token,
+      ...(options.token === "" ? {} : { token: options.token ?? edge.token }),
       name: "test",
       seats: options.seats ?? 1,
       data,

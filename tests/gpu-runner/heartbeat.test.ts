@@ -14,6 +14,27 @@ describe("heartbeats", () => {
     expect(others.every((beat) => beat.describe === undefined)).toBe(true);
   });
 
+  test("name their process, the same in all of them and another in another process", async () => {
+    const names = await Promise.all(
+      [0, 1].map(async () => {
+        const { edge } = await aRunner(untilInterrupted);
+        await vi.waitFor(() => expect(edge.beats.length).toBeGreaterThan(2));
+        return new Set(edge.beats.map(({ process }) => process));
+      }),
+    );
+    expect(names.map((set) => set.size)).toEqual([1, 1]);
+    expect(names[0]).not.toEqual(names[1]);
+  });
+
+  test("pass on an operator's order to drain, and the last one says goodbye", async () => {
+    const { edge, runner } = await aRunner(untilInterrupted);
+    edge.answers.heartbeat = () => ({ drain: true });
+    await runner.drainOrdered;
+    expect(edge.beats.some(({ leaving }) => leaving)).toBe(false);
+    await runner.drain();
+    expect(edge.beats.at(-1)).toMatchObject({ draining: true, leaving: true, held: [] });
+  });
+
   test("describe again when asked to", async () => {
     const { edge } = await aRunner(untilInterrupted);
     const asked = edge.beats.length;
@@ -57,4 +78,27 @@ describe("heartbeats", () => {
   });
 });
 
+describe("a runner that was revoked while it was away", () => {
+  const gone = { status: 403, body: { error: { code: "revoked", message: "by an operator" } } };
+
+  test("enrols anew where its operator gave it a token", async () => {
+    const first = await aRunner(untilInterrupted);
+    await first.runner.close();
+    let refused = 0;
+    first.edge.answers.heartbeat = () => (refused++ === 0 ? gone : {});
+    const again = await aRunner(untilInterrupted, { edge: first.edge, data: first.data, port: portOf(first.url) });
+    expect(again.log.join("")).toContain("enrolling anew");
+    expect(first.edge.enrolments).toHaveLength(2);
+  });
+
+  test("does not start otherwise", async () => {
+    const first = await aRunner(untilInterrupted);
+    await first.runner.close();
+    first.edge.answers.heartbeat = () => gone;
+    const again = aRunner(untilInterrupted, { edge: first.edge, data: first.data, port: portOf(first.url), token: "" });
+    await expect(again).rejects.toThrow("the edge has revoked this runner");
+  });
+});
+
+const portOf = (url: string): number => Number(new URL(url).port);
 const jobId = "01890a5d-ac96-774b-bcce-b302099a8057";

@@ -9,7 +9,7 @@ const execution = (fence: number): Execution => ({
   fence,
 });
 const order = (fence: number, boot = BOOT) => ({ ...execution(fence), boot });
-const table = (seats = 2) => rules.beatAnswered(rules.emptyTable(seats), BOOT);
+const table = (seats = 2) => rules.beatAnswered(rules.emptyTable(seats, "a-process"), BOOT);
 
 /** Takes one execution and gives the table that holds it. */
 const holding = (fence: number, from = table(), now = 0) => rules.offer(from, order(fence), now).table;
@@ -18,8 +18,8 @@ const outcome = (from: rules.Table, fence: number, now = 0, boot = BOOT) =>
 
 describe("offer", () => {
   test("refuses every boot until the edge has given one", () => {
-    expect(outcome(rules.emptyTable(1), 1, 0, 0)).toBe("another_boot");
-    expect(outcome(rules.emptyTable(1), 1, 0, BOOT)).toBe("another_boot");
+    expect(outcome(rules.emptyTable(1, "a-process"), 1, 0, 0)).toBe("another_boot");
+    expect(outcome(rules.emptyTable(1, "a-process"), 1, 0, BOOT)).toBe("another_boot");
   });
 
   test("refuses an order for another boot", () => {
@@ -68,8 +68,8 @@ describe("offer", () => {
 
 describe("beat", () => {
   test("has no number before the boot is known, and rising ones after", () => {
-    const first = rules.beat(rules.emptyTable(3), 0);
-    expect(first.heartbeat).toEqual({ seats: 3, draining: false, held: [] });
+    const first = rules.beat(rules.emptyTable(3, "a-process"), 0);
+    expect(first.heartbeat).toEqual({ process: "a-process", seats: 3, draining: false, held: [] });
     const second = rules.beat(rules.beatAnswered(first.table, 9), 0);
     const third = rules.beat(second.table, 0);
     expect([second, third].map(({ heartbeat }) => heartbeat.beat)).toEqual([

@@ -78,6 +78,8 @@ export class PlayedRunner {
   readonly held: (Execution & { running_ms: number })[] = [];
   runner_id = "";
   credential = "";
+  /** Sent with each beat; another process has another. */
+  process = crypto.randomUUID();
   boot = 0;
   n = 0;
   /** Answers a dispatch; takes it unless told otherwise. */
@@ -114,7 +116,9 @@ export class PlayedRunner {
     this.credential = credential;
   }
 
+  /** A process of its own. */
   async start(seats = 2): Promise<void> {
+    this.process = crypto.randomUUID();
     const answer = await this.beat({ beat: undefined, seats, describe: DESCRIPTION });
     this.boot = answer.boot;
     this.n = 0;
@@ -185,7 +189,7 @@ export class PlayedRunner {
 
   beatBody(change: Record<string, unknown> = {}): string {
     const beat = { boot: this.boot, n: ++this.n };
-    return JSON.stringify({ beat, seats: 2, draining: false, held: this.held, ...change });
+    return JSON.stringify({ beat, process: this.process, seats: 2, draining: false, held: this.held, ...change });
   }
 
   async beat(change: Record<string, unknown> = {}): Promise<HeartbeatAnswer> {

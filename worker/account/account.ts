@@ -3,7 +3,7 @@ import { TIER_LIMITS, TIER_RETENTION } from "../../schemas/limits.ts";
 import type { Beat } from "../../schemas/runner-protocol.ts";
 import { settle } from "./admission.ts";
 import { openDelivery, sweepAt } from "./deliveries.ts";
-import { FleetLink } from "./fleet-link.ts";
+import { FleetLinks } from "./fleet-links.ts";
 import { accept, deadlineOf, type Job, type Placement, type Step } from "./jobs.ts";
 import type { Key, RequestWindow, Settings } from "./keys.ts";
 import { owe, type Removal, removalsAtEnd, removalsAtExpiry } from "./outbox.ts";
@@ -46,16 +46,21 @@ const LEAVE_AT_ONCE = 2;
 
 export class Account {
   readonly store: AccountStore;
-  readonly link = new FleetLink();
+  readonly links: FleetLinks;
   /** Latest words of running executions, never stored. */
-  readonly progress = new Map<string, { readonly fence: number; readonly progress: Progress }>();
+  readonly progress = new Map<
+    string,
+    { readonly fence: number; readonly running_ms: number; readonly progress: Progress }
+  >();
   readonly #windows = new Map<string, { window: RequestWindow; used_at: number; written: boolean }>();
   readonly #accepted = new Map<string, Acceptance>();
   #settings: Settings | undefined;
   #effects: Effect[] = [];
 
-  constructor(store: AccountStore) {
+  /** @param pools the pools of the deployment that jobs may spill over to */
+  constructor(store: AccountStore, { pools = [] }: { pools?: readonly string[] } = {}) {
     this.store = store;
+    this.links = new FleetLinks(pools);
   }
 
   /** Side effects owed since the last call; to be carried out after the commit. */
@@ -71,7 +76,7 @@ export class Account {
     this.#windows.clear();
     this.#accepted.clear();
     this.#effects = [];
-    this.link.forget();
+    this.links.forget();
   }
 
   owes(effect: Effect): void {
@@ -152,15 +157,20 @@ export class Account {
     this.store.setTimer("job", job.job_id, deadlineOf(job));
   }
 
-  /** Any open job keeps a sync due: whatever memory and messages lose, the conversation goes on. */
+  /**
+   * Any open job keeps a sync due: whatever memory and messages lose, the conversation goes on. One that is due sooner stays: what
+   * happens all the time must not put it off for ever.
+   */
   keepSyncing(now: number, within_ms = SYNC_WITHIN_MS): void {
-    this.store.setTimer("sync", "", now + within_ms);
+    const due_at = this.store.timerDueAt("sync", "");
+    if (due_at === undefined || due_at > now + within_ms) this.store.setTimer("sync", "", now + within_ms);
   }
 
   /** Writes a placed job and owes its dispatch. */
   putPlaced(job: Job, now: number): void {
     this.#put(job);
-    this.link.placed(job);
+    const pool = job.placement?.pool ?? this.mustSettings.pool;
+    if (this.links.placed(pool, { job: job.job_id, fence: job.fence })) this.owes({ kind: "sync" });
     this.keepSyncing(now);
     this.owes({ kind: "dispatch", job_id: job.job_id, fence: job.fence });
   }
@@ -173,9 +183,11 @@ export class Account {
       if (consequence.kind === "stop") {
         this.owes({ kind: "stop", job_id, fence: consequence.fence, placement: consequence.placement });
       } else if (consequence.kind === "freed") {
-        const { fence, runner, outcome } = consequence;
-        this.link.freed({ job: job_id, fence, runner, outcome });
-      } else this.link.dropped({ job: job_id, fence: consequence.fence });
+        const { fence, pool, runner, outcome } = consequence;
+        this.links.freed(pool, { job: job_id, fence, runner, outcome });
+      } else if (consequence.kind === "dropped") {
+        this.links.dropped(consequence.pool, { job: job_id, fence: consequence.fence });
+      } else this.links.ticketDropped({ job: job_id, fence: consequence.fence });
     }
     if (job.phase !== "running") this.progress.delete(job_id);
     this.#put(job);
@@ -227,7 +239,7 @@ export class Account {
       if (!move) return;
       if (move.kind === "swap") {
         this.#put({ ...move.down, phase: "waiting" });
-        this.link.dropped({ job: move.down.job_id, fence: move.down.fence + 1 });
+        this.links.ticketDropped({ job: move.down.job_id, fence: move.down.fence + 1 });
       }
       this.#put({ ...(move.kind === "swap" ? move.up : move.job), phase: "ready" });
       this.keepSyncing(now);

@@ -21,7 +21,7 @@ export function setTier(account: Account, tier: Tier, now: number): void {
 export function setSuspended(account: Account, suspended: boolean, now: number): void {
   account.putSettings({ ...account.mustSettings, suspended });
   account.owes({ kind: "wake" });
-  account.link.forget();
+  account.links.forget();
   account.keepSyncing(now);
   account.owes({ kind: "sync" });
 }

@@ -1,38 +1,77 @@
 import type { EndReport, ProgressReport } from "../../schemas/runner-protocol.ts";
 import { TIER_RETENTION } from "../../schemas/limits.ts";
-import type { FleetNews, SeatOutcome } from "../fleet/sync.ts";
+import type { FleetNews, SeatOutcome, SyncAnswer, Verdict } from "../fleet/sync.ts";
 import type { Account } from "./account.ts";
-import { abandon, accept, DISPATCH_REPEAT_MS, end, giveUp, type Job, lose, place, refuse } from "./jobs.ts";
+import {
+  abandon,
+  accept,
+  DISPATCH_REPEAT_MS,
+  end,
+  giveUp,
+  type Job,
+  lose,
+  outcomeOf,
+  place,
+  type Reporter,
+  refuse,
+  type Step,
+} from "./jobs.ts";
 
 /** What fleet, dispatcher and runners tell an account of its executions (design section 6). */
 
 /** Applies placements, impossible tickets and verdicts. An answer and a callback are the same news; repeats change nothing. */
-export function applyNews(account: Account, news: FleetNews, now: number): void {
+export function applyNews(account: Account, pool: string, news: FleetNews, now: number): void {
   const retention = TIER_RETENTION[account.mustSettings.tier];
+  const { links, mustSettings: settings } = account;
   for (const { job: job_id, fence, runner, boot, url, jkt } of news.placed) {
     const job = account.load(job_id)?.job;
-    const placed =
-      job && !account.mustSettings.suspended && place(job, fence, { runner, boot, url, jkt, retention }, now);
+    const placed = job && !settings.suspended && place(job, fence, { pool, runner, boot, url, jkt, retention }, now);
     if (placed) account.putPlaced(placed, now);
-    else if (job?.fence !== fence || job.placement === undefined) {
-      account.link.freed({ job: job_id, fence, runner, outcome: "unused" });
+    else if (job?.fence !== fence || job.placement?.runner !== runner) {
+      // One that was never written was never posted: its seat is free. Of any other its runner has the last word.
+      const elsewhere = job?.fence === fence && job.placement !== undefined;
+      if (job && (job.fence < fence || elsewhere)) links.freed(pool, { job: job_id, fence, runner, outcome: "unused" });
+      else links.dropped(pool, { job: job_id, fence });
       account.owes({ kind: "sync" });
     }
   }
-  for (const { job: job_id, fence, excluded } of news.impossible) {
-    const job = account.load(job_id)?.job;
-    const step = excluded && job ? giveUp(job, fence, now) : undefined;
+  for (const { job: job_id, fence, hopeless } of news.impossible) {
+    links.of(pool).impossible({ job: job_id, fence }, hopeless);
+    const job = links.isHopeless(settings, { job: job_id, fence }) ? account.load(job_id)?.job : undefined;
+    const step = job && giveUp(job, fence, now);
     if (step) account.apply(step, now);
-    else account.link.impossible({ job: job_id, fence });
   }
   for (const { job: job_id, fence, verdict, beat, running_ms } of news.verdicts) {
     const job = account.load(job_id)?.job;
-    if (!job) continue;
+    // A fleet judges its own executions: the same ticket may have been placed by two, and one of them was given back.
+    if (job?.placement?.pool !== pool) continue;
     if (verdict === "held" && beat) hearAcceptance(account, job, fence, { beat, running_ms: running_ms ?? 0 }, now);
-    const step =
-      verdict === "lost" ? lose(job, fence, now) : verdict === "refused" ? refuse(job, fence, "undecided") : undefined;
+    const step = judgedStep(job, fence, verdict, now);
     if (step) account.apply(step, now);
   }
+}
+
+function judgedStep(job: Job, fence: number, verdict: Verdict["verdict"], now: number): Step | undefined {
+  switch (verdict) {
+    case "lost":
+      return lose(job, fence, now);
+    case "revoked":
+      return lose(job, fence, now, "reported");
+    case "refused":
+      return refuse(job, fence, "undecided");
+    case "held":
+    case "unknown":
+      return undefined;
+  }
+}
+
+/** A fleet's answer to a request of the account. */
+export function syncAnswered(account: Account, pool: string, answer: SyncAnswer, now: number): void {
+  const { links, store, mustSettings: settings } = account;
+  links.of(pool).answered(answer);
+  applyNews(account, pool, answer, now);
+  if (store.inPhases(["ready", "placed", "running"], 1).length === 0) return;
+  account.keepSyncing(now, links.nextLookIn(settings, now));
 }
 
 function hearAcceptance(
@@ -48,7 +87,10 @@ function hearAcceptance(
 /** What became of one posting of a dispatch. `unknown` means that the runner may have it. */
 export type DispatchAnswer =
   | ({ readonly kind: "accepted" } & Pick<ProgressReport, "beat" | "running_ms">)
-  | { readonly kind: "refused"; readonly outcome: Exclude<SeatOutcome, "unused" | "ended" | "handed_back"> }
+  | {
+      readonly kind: "refused";
+      readonly outcome: Extract<SeatOutcome, "refused" | "refused_boot" | "refused_full" | "strike">;
+    }
   /** The prompt is not to be had any more. */
   | { readonly kind: "no_prompt" }
   | { readonly kind: "unknown"; readonly reason: string };
@@ -94,7 +136,12 @@ export function progress(
   if (!job) return "unknown";
   if (job.phase === "ended" || job.fence !== fence) return "fenced";
   hearAcceptance(account, job, fence, report, now);
-  if (report.progress && job.placement) account.progress.set(job_id, { fence, progress: report.progress });
+  const known = account.progress.get(job_id);
+  // A report that was overtaken, or comes again, is older by the execution's own clock.
+  const old = known?.fence === fence && report.running_ms < known.running_ms;
+  if (report.progress && job.placement && !old) {
+    account.progress.set(job_id, { fence, running_ms: report.running_ms, progress: report.progress });
+  }
   return "current";
 }
 
@@ -111,18 +158,18 @@ export function endExecution(
   account: Account,
   job_id: string,
   fence: number,
-  runner: string,
+  by: Reporter,
   report: EndReport,
   now: number,
 ): EndAnswerKind {
   const job = account.load(job_id)?.job;
-  if (!job) return "unknown";
-  const verdict = end(job, fence, runner, report, now);
-  if (verdict.answer === "ok" && verdict.step) account.apply(verdict.step, now);
-  else if (verdict.answer !== "ok") {
+  const verdict = job && end(job, fence, by, report, now);
+  if (verdict?.answer === "ok" && verdict.step) account.apply(verdict.step, now);
+  else if (verdict?.answer !== "ok") {
     // Nobody wants the result, but the runner's word that the seat is free counts.
-    account.link.freed({ job: job_id, fence, runner, outcome: "ended" });
+    const { pool, runner } = by;
+    account.links.freed(pool, { job: job_id, fence, runner, outcome: outcomeOf(report) });
     account.owes({ kind: "sync" });
   }
-  return verdict.answer;
+  return verdict?.answer ?? "unknown";
 }

@@ -13,6 +13,7 @@ export type Phase = "waiting" | "ready" | "placed" | "running" | "ended";
 export type EndStatus = "completed" | "failed" | "cancelled";
 
 export interface Placement {
+  readonly pool: string;
   readonly runner: string;
   readonly boot: number;
   readonly url: string;
@@ -74,9 +75,17 @@ export interface Job {
 /** What a transition asks the account to do in the same transaction. */
 export type Consequence =
   /** The seat is free, on the runner's word. */
-  | { readonly kind: "freed"; readonly fence: number; readonly runner: string; readonly outcome: SeatOutcome }
-  /** Nobody wants this execution or ticket any more. */
-  | { readonly kind: "dropped"; readonly fence: number }
+  | {
+      readonly kind: "freed";
+      readonly fence: number;
+      readonly pool: string;
+      readonly runner: string;
+      readonly outcome: SeatOutcome;
+    }
+  /** Nobody wants this execution any more. */
+  | { readonly kind: "dropped"; readonly fence: number; readonly pool: string }
+  /** Nobody wants the ticket for this fence any more. */
+  | { readonly kind: "ticket_dropped"; readonly fence: number }
   /** Tell the runner to stop; a nudge. */
   | { readonly kind: "stop"; readonly fence: number; readonly placement: Placement };
 
@@ -194,20 +203,30 @@ function again(job: Job, over: "reported" | "unreported", maybeStored: boolean):
  */
 export function refuse(job: Job, fence: number, how: SeatOutcome | "undecided"): Step | undefined {
   if (job.phase !== "placed" || fence !== job.fence || !job.placement) return undefined;
-  const { runner } = job.placement;
+  const { pool, runner } = job.placement;
   const next = again(job, "unreported", how === "undecided");
   const avoid = how === "refused_boot" ? job.avoid : withRunner(job.avoid, runner);
   return {
     job: { ...next, avoid },
-    consequences: [how === "undecided" ? { kind: "dropped", fence } : { kind: "freed", fence, runner, outcome: how }],
+    consequences: [
+      how === "undecided" ? { kind: "dropped", fence, pool } : { kind: "freed", fence, pool, runner, outcome: how },
+    ],
   };
 }
 
-/** The fleet's verdict that the runner has it no more, and never reported. */
-export function lose(job: Job, fence: number, now: number): Step | undefined {
+/**
+ * The fleet's verdict that the runner has it no more, and never reported.
+ * @param over "reported" where nothing that the runner may still say of it counts
+ */
+export function lose(
+  job: Job,
+  fence: number,
+  now: number,
+  over: NonNullable<Job["fence_over"]> = "unreported",
+): Step | undefined {
   if (fence !== job.fence || !job.placement) return undefined;
   const avoid = withRunner(job.avoid, job.placement.runner);
-  if (job.phase === "placed") return { job: { ...again(job, "unreported", true), avoid }, consequences: [] };
+  if (job.phase === "placed") return { job: { ...again(job, over, true), avoid }, consequences: [] };
   if (job.phase !== "running") return undefined;
   const error: JobError = { code: "runner_lost", message: "The runner that executed this job was lost." };
   const lost: Job = { ...job, losses: job.losses + 1, last_error: error, avoid };
@@ -218,7 +237,7 @@ export function lose(job: Job, fence: number, now: number): Step | undefined {
     };
   }
   return {
-    job: { ...again(lost, "unreported", true), queue_until: now + job.queue_timeout_s * 1000 },
+    job: { ...again(lost, over, true), queue_until: now + job.queue_timeout_s * 1000 },
     consequences: [],
   };
 }
@@ -281,26 +300,38 @@ function retryOf(job: Job, error: JobError, runner: string): Partial<Job> | unde
   };
 }
 
+/** Who reports: the runner of the lease, and its pool. */
+export interface Reporter {
+  readonly pool: string;
+  readonly runner: string;
+}
+
+/** Faults of the engine or its machine, as opposed to those of a graph. */
+const ENGINE_FAULTS: ReadonlySet<JobErrorCode> = new Set(["stalled", "out_of_memory", "internal_error"]);
+
+/** What an end report says of the seat that it frees. */
+export function outcomeOf(report: EndReport): SeatOutcome {
+  if (report.outcome === "completed") return "ended";
+  if (report.outcome !== "failed") return "handed_back";
+  if (report.error.code === "engine_crashed") return "engine_killed";
+  return ENGINE_FAULTS.has(report.error.code) ? "engine_fault" : "ended";
+}
+
 /** The end report of execution `fence` (design section 6, step 5). A fence ends at most one attempt. */
-export function end(job: Job, fence: number, runner: string, report: EndReport, now: number): EndVerdict {
+export function end(job: Job, fence: number, { pool, runner }: Reporter, report: EndReport, now: number): EndVerdict {
   if (job.phase === "ended") return { answer: job.end?.fence === fence ? "ok" : "gone" };
   if (fence !== job.fence) return { answer: "fenced" };
   if (job.fence_over === "reported") return { answer: "ok" };
   const current = job.phase === "placed" || job.phase === "running";
   const running = accept(job, fence, report, now) ?? job;
-  const seat: Consequence = {
-    kind: "freed",
-    fence,
-    runner,
-    outcome: report.outcome === "handed_back" || report.outcome === "stopped" ? "handed_back" : "ended",
-  };
+  const seat: Consequence = { kind: "freed", fence, pool, runner, outcome: outcomeOf(report) };
   const started: Job = { ...running, started_at: running.started_at ?? now - report.running_ms, ever_started: true };
   const done = (ending: Ending): EndVerdict => ({
     answer: "ok",
     step: {
       job: finish(started, { ...ending, fence }, now),
       // A late result makes the ticket of the next attempt needless.
-      consequences: current ? [seat] : [seat, { kind: "dropped", fence: fence + 1 }],
+      consequences: current ? [seat] : [seat, { kind: "ticket_dropped", fence: fence + 1 }],
       ...(report.outcome === "completed" ? { outputs: report.outputs } : {}),
     },
   });
@@ -339,7 +370,7 @@ export function giveUp(job: Job, fence: number, now: number): Step | undefined {
   if (job.phase !== "ready" || fence !== job.fence + 1 || !job.last_error || job.exclude.length === 0) return undefined;
   return {
     job: finish(job, { status: "failed", error: job.last_error }, now),
-    consequences: [{ kind: "dropped", fence }],
+    consequences: [{ kind: "ticket_dropped", fence }],
   };
 }
 
@@ -352,18 +383,18 @@ export function cancel(job: Job, retention: RetentionClass, now: number): Step |
     consequences: placement
       ? [
           { kind: "stop", fence, placement },
-          { kind: "dropped", fence },
+          { kind: "dropped", fence, pool: placement.pool },
         ]
-      : [{ kind: "dropped", fence: fence + 1 }],
+      : [{ kind: "ticket_dropped", fence: fence + 1 }],
   };
 }
 
 /** The service itself can't go on with a placed job. */
 export function abandon(job: Job, error: JobError, now: number): Step | undefined {
-  if (job.phase !== "placed") return undefined;
+  if (job.phase !== "placed" || !job.placement) return undefined;
   return {
     job: finish(job, { status: "failed", error }, now),
-    consequences: [{ kind: "dropped", fence: job.fence }],
+    consequences: [{ kind: "dropped", fence: job.fence, pool: job.placement.pool }],
   };
 }
 
@@ -381,7 +412,7 @@ export function pastDeadline(job: Job, retention: RetentionClass, now: number): 
       job: finish(job, { status: "failed", error, stored: true }, now),
       consequences: [
         { kind: "stop", fence, placement },
-        { kind: "dropped", fence },
+        { kind: "dropped", fence, pool: placement.pool },
       ],
     };
   }
@@ -392,7 +423,7 @@ export function pastDeadline(job: Job, retention: RetentionClass, now: number): 
     };
     return {
       job: finish(job, { status: "failed", error, retention }, now),
-      consequences: [{ kind: "dropped", fence: job.fence + 1 }],
+      consequences: [{ kind: "ticket_dropped", fence: job.fence + 1 }],
     };
   }
   return undefined;

@@ -3,6 +3,7 @@ import type { KeyLimits, Tier } from "../../schemas/limits.ts";
 import type { EndReport, ProgressReport } from "../../schemas/runner-protocol.ts";
 import type { Env } from "../env.ts";
 import type { FleetNews } from "../fleet/sync.ts";
+import { configOf } from "../config.ts";
 import { log, reasonOf } from "../log.ts";
 import type { DispatchOrder } from "../runners/dispatcher.ts";
 import { Account, type Effect } from "./account.ts";
@@ -11,6 +12,7 @@ import * as executions from "./executions.ts";
 import type { IdempotencyClaim } from "./idempotency.ts";
 import type { Gate, Settings } from "./keys.ts";
 import { migrate } from "./migrations.ts";
+import type { Reporter } from "./jobs.ts";
 import * as notifications from "./notifications.ts";
 import { paid } from "./outbox.ts";
 import type { JobView } from "./record.ts";
@@ -40,8 +42,8 @@ export class AccountObject extends DurableObject<Env> {
   readonly #account: Account;
   #armedFor = Number.POSITIVE_INFINITY;
   #writeBehind: ReturnType<typeof setTimeout> | undefined;
-  #syncing = false;
-  #syncAgain = false;
+  /** Conversations under way, by pool: `again` where something changed meanwhile. */
+  readonly #syncing = new Map<string, { again: boolean }>();
   readonly #dispatching = new Set<string>();
   readonly #waits = new Waits();
 
@@ -50,6 +52,7 @@ export class AccountObject extends DurableObject<Env> {
     ctx.storage.transactionSync(() => migrate(ctx.storage.sql));
     this.#account = new Account(
       new Rows(ctx.storage.sql, ({ job_id }) => log("error", "row_poisoned", { job: job_id })),
+      { pools: configOf(env).pools },
     );
     ctx.blockConcurrencyWhile(async () => {
       this.#armedFor = (await ctx.storage.getAlarm()) ?? Number.POSITIVE_INFINITY;
@@ -124,37 +127,40 @@ export class AccountObject extends DurableObject<Env> {
     );
   }
 
-  /** Talks to the fleet, one request at a time; what changes meanwhile goes with the next. */
+  /** Says what there is to say, to each pool. */
   async #sync(): Promise<void> {
-    if (this.#syncing) {
-      this.#syncAgain = true;
+    const { settings, links, store } = this.#account;
+    if (settings) await Promise.all(links.pools(settings, store).map((pool) => this.#converse(pool)));
+  }
+
+  /** Talks to one fleet, one request at a time; what changes meanwhile goes with the next. */
+  async #converse(pool: string): Promise<void> {
+    const underWay = this.#syncing.get(pool);
+    if (underWay) {
+      underWay.again = true;
       return;
     }
-    this.#syncing = true;
+    const state = { again: false };
+    this.#syncing.set(pool, state);
     try {
       do {
-        this.#syncAgain = false;
-        const { settings, link, store } = this.#account;
-        const request = settings && link.request(store, settings, Date.now());
+        state.again = false;
+        const { mustSettings, links, store } = this.#account;
+        const request = links.request(pool, store, mustSettings, Date.now());
         if (!request) return;
         try {
-          const answer = await this.env.FLEET.getByName(settings.pool).sync(request);
-          link.epoch = answer.epoch;
-          link.again_in_ms = answer.again_in_s * 1000;
-          if (answer.send_full) {
-            link.forget();
-            this.#syncAgain = true;
-          }
-          this.#run((account, now) => executions.applyNews(account, answer, now));
+          const answer = await this.env.FLEET.getByName(pool).sync(request);
+          if (answer.send_full) state.again = true;
+          this.#run((account, now) => executions.syncAnswered(account, pool, answer, now));
         } catch (error) {
-          link.unanswered(request);
-          log("warn", "sync_unanswered", { account: settings.account_id, reason: reasonOf(error) });
+          links.of(pool).unanswered(request);
+          log("warn", "sync_unanswered", { account: request.account, pool, reason: reasonOf(error) });
           this.#run((account, now) => account.keepSyncing(now, SYNC_RETRY_MS));
           return;
         }
-      } while (this.#syncAgain);
+      } while (state.again);
     } finally {
-      this.#syncing = false;
+      this.#syncing.delete(pool);
     }
   }
 
@@ -283,8 +289,8 @@ export class AccountObject extends DurableObject<Env> {
   // What fleet and runners tell; fleet/object.ts and runners/ call these.
 
   /** News of the fleet's own accord: the same as a sync's answer, applied by the same function. */
-  fleetNews(news: FleetNews): void {
-    this.#run((account, now) => executions.applyNews(account, news, now));
+  fleetNews(pool: string, news: FleetNews): void {
+    this.#run((account, now) => executions.applyNews(account, pool, news, now));
   }
 
   progress(job_id: string, fence: number, report: ProgressReport): executions.ProgressVerdict {
@@ -295,8 +301,8 @@ export class AccountObject extends DurableObject<Env> {
     return this.#run((account) => executions.mayUpload(account, job_id, fence));
   }
 
-  endExecution(job_id: string, fence: number, runner: string, report: EndReport): executions.EndAnswerKind {
-    return this.#run((account, now) => executions.endExecution(account, job_id, fence, runner, report, now));
+  endExecution(job_id: string, fence: number, by: Reporter, report: EndReport): executions.EndAnswerKind {
+    return this.#run((account, now) => executions.endExecution(account, job_id, fence, by, report, now));
   }
 
   // What the webhook consumer asks; webhooks/consumer.ts calls these.

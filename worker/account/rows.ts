@@ -206,6 +206,19 @@ export class Rows implements AccountStore {
     return this.#readable(rows, (row) => parse<Job>(row));
   }
 
+  nextReady(limit: number): Job[] {
+    const rows = this.#sql
+      .exec(
+        `SELECT jobs.job_id, body FROM (
+           SELECT seq, ROW_NUMBER() OVER (PARTITION BY key_hash ORDER BY priority DESC, seq) AS turn
+           FROM jobs WHERE phase <> 'ended' AND phase = 'ready' ORDER BY turn, seq LIMIT ?
+         ) AS next JOIN jobs ON jobs.seq = next.seq ORDER BY next.turn, next.seq`,
+        limit,
+      )
+      .toArray();
+    return this.#readable(rows, (row) => parse<Job>(row));
+  }
+
   waitingBefore({ seq, job }: StoredJob): number {
     const row = this.#one(
       `SELECT COUNT(*) AS n FROM jobs WHERE phase <> 'ended' AND phase = 'waiting' AND key_hash = ?
@@ -350,6 +363,11 @@ export class Rows implements AccountStore {
       attempt.n,
       JSON.stringify(attempt),
     );
+  }
+
+  timerDueAt(kind: TimerKind, ref: string): number | undefined {
+    const row = this.#one("SELECT due_at FROM timers WHERE kind = ? AND ref = ?", kind, ref);
+    return row && Number(row.due_at);
   }
 
   setTimer(kind: TimerKind, ref: string, due_at: number): void {

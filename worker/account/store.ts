@@ -79,6 +79,11 @@ export interface AccountStore {
   weakestReady(keyHash: string): Job | undefined;
   /** Open jobs of the account in these phases, oldest first, at most `limit`. */
   inPhases(phases: readonly Phase[], limit: number): Job[];
+  /**
+   * Jobs that wait for a seat, the most urgent first: each key's by priority, then age, and the keys in turn, so that no key's
+   * priorities hold up another key.
+   */
+  nextReady(limit: number): Job[];
   /** How many waiting jobs of the same key go before this one. */
   waitingBefore(stored: StoredJob): number;
   /** Newest first. */
@@ -105,6 +110,7 @@ export interface AccountStore {
   overdueDelivery(now: number): Delivery | undefined;
   logAttempt(id: string, attempt: AttemptLog): void;
 
+  timerDueAt(kind: TimerKind, ref: string): number | undefined;
   setTimer(kind: TimerKind, ref: string, due_at: number): void;
   clearTimer(kind: TimerKind, ref: string): void;
   postponeTimer(timer: Timer, due_at: number): void;

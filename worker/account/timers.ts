@@ -51,12 +51,11 @@ function fireJob(account: Account, job_id: string, now: number): void {
 
 /** Keeps the conversation with the fleet going while any job of the account is open to it. */
 function fireSync(account: Account, now: number): void {
-  if (account.store.inPhases(["ready", "placed", "running"], 1).length === 0 && !account.link.unsaid) {
-    account.store.clearTimer("sync", "");
-    return;
-  }
-  account.keepSyncing(now, account.link.again_in_ms);
-  account.link.forget();
+  const { store, links, mustSettings: settings } = account;
+  store.clearTimer("sync", "");
+  if (store.inPhases(["ready", "placed", "running"], 1).length === 0 && !links.unsaid) return;
+  links.fall(settings, now);
+  account.keepSyncing(now, links.nextLookIn(settings, now));
   account.owes({ kind: "sync" });
 }
 

@@ -1,58 +1,93 @@
-import { chooseRunner, firstTicket, isOpen, qualifies, type Runner } from "./matching.ts";
+import { type Candidate, type Lane, Lanes } from "./lanes.ts";
+import { qualifies, type Runner } from "./runner-state.ts";
+import { coldModels, type Runners } from "./runners.ts";
 import type { Client, Seats } from "./seats.ts";
 import { executionName, type Impossible, type Ticket } from "./sync.ts";
 
-/** Who gets a free seat next, and who can't get any. Pure but for what it writes into `Seats`. */
+/** Who gets a free seat next, and who can't get any (design section 5). */
 
 /**
- * Gives free seats to tickets until one of them has run out: the account with the least use per weight first.
- * @param placed told of each ticket that got a seat
+ * Somebody who has used at most this much more GPU time for its weight may go first where its models are loaded already. Loading a
+ * checkpoint takes about as long; whoever is passed over is never further behind than that.
  */
-export function assignSeats(
-  seats: Seats,
-  runners: Iterable<Runner>,
-  now: number,
-  placed: (account: string, ticket: Ticket, runner: Runner) => void,
-): void {
-  const open = new Set([...runners].filter((runner) => isOpen(runner, now)));
-  if (open.size === 0) return;
-  const waiting = new Map([...seats.clients].filter(([, client]) => client.tickets.size > 0));
-  while (open.size > 0 && waiting.size > 0) {
-    let next: [string, Client] | undefined;
-    for (const entry of waiting) if (!next || entry[1].share.virtual < next[1].share.virtual) next = entry;
-    if (!next) return;
-    const [account, client] = next;
-    const choice = [...open];
-    const ticket = firstTicket(client.tickets.values(), (one) => choice.some((runner) => qualifies(runner, one)));
-    const runner = ticket && chooseRunner(choice, ticket);
-    if (!ticket || !runner) {
-      waiting.delete(account);
-      continue;
-    }
-    client.tickets.delete(executionName(ticket));
-    if (client.tickets.size === 0) waiting.delete(account);
-    seats.serves(client);
-    seats.seat(account, { job: ticket.job, fence: ticket.fence }, runner, now, now);
-    if (ticket.needs.models.length > 0) runner.warm = new Set(ticket.needs.models);
-    placed(account, ticket, runner);
-    if (!isOpen(runner, now)) open.delete(runner);
+const WARM_BOUND_MS = 10_000;
+/** How many are asked whether they would find their models. */
+const WARM_CANDIDATES = 16;
+
+/**
+ * Which of an account's tickets goes first: of each key the one of the highest priority, then the oldest; of those the oldest, so
+ * that no key's priorities hold up another key.
+ */
+export function firstTicket(tickets: Iterable<Ticket>, isServable: (ticket: Ticket) => boolean): Ticket | undefined {
+  const firsts = new Map<string, Ticket>();
+  for (const ticket of tickets) {
+    const first = firsts.get(ticket.key);
+    const before =
+      !first ||
+      ticket.priority > first.priority ||
+      (ticket.priority === first.priority && ticket.created_at < first.created_at);
+    if (before && isServable(ticket)) firsts.set(ticket.key, ticket);
   }
+  let oldest: Ticket | undefined;
+  for (const ticket of firsts.values()) if (!oldest || ticket.created_at < oldest.created_at) oldest = ticket;
+  return oldest;
 }
 
-/** Those of the tickets that wait and that no active runner could serve. */
-export function impossibleTickets(
-  { tickets }: Client,
-  asked: readonly Ticket[],
-  runners: Iterable<Runner>,
-): Impossible[] {
-  const enrolled = [...runners].filter(({ entry }) => entry.state !== "revoked");
-  const active = enrolled.filter(({ entry }) => entry.state === "active");
-  return asked
-    .filter((ticket) => tickets.has(executionName(ticket)))
-    .filter((ticket) => !active.some((runner) => qualifies(runner, ticket)))
-    .map((ticket) => {
-      const others = enrolled.some((runner) => qualifies(runner, ticket));
-      const excluded = !others && enrolled.some((runner) => qualifies(runner, { ...ticket, exclude: [] }));
-      return { job: ticket.job, fence: ticket.fence, excluded };
-    });
+export interface Match {
+  readonly client: Client;
+  readonly ticket: Ticket;
+  readonly runner: Runner;
+}
+
+/** The account's first ticket in a lane that an open runner may have, and the best runner for it. */
+function matchOf(runners: Runners, { kinds, tickets }: Lane, client: Client): Match | undefined {
+  const mayGo = (ticket: Ticket) => ticket.exclude.length === 0 || runners.choose(kinds, ticket) !== undefined;
+  const ticket = firstTicket(tickets.get(client)?.values() ?? [], mayGo);
+  const runner = ticket && runners.choose(kinds, ticket);
+  return ticket && runner && { client, ticket, runner };
+}
+
+const isCold = ({ ticket, runner }: Match): boolean => ticket.needs.models.length > 0 && coldModels(runner, ticket) > 0;
+
+/** Where the first in turn would have to load its models: another of the same standing that would find its own, within the bound. */
+function warmer(runners: Runners, lanes: Lanes, candidate: Candidate): Match | undefined {
+  for (const client of lanes.near(candidate, WARM_BOUND_MS, WARM_CANDIDATES)) {
+    const match = matchOf(runners, candidate.lane, client);
+    if (match && match.ticket.needs.models.length > 0 && !isCold(match)) return match;
+  }
+  return undefined;
+}
+
+/** Gives free seats to tickets until one of them has run out. `place` must take the ticket out of its lane and seat it. */
+export function assignSeats(
+  { lanes, runners, seats, freeTierCap }: { lanes: Lanes; runners: Runners; seats: Seats; freeTierCap: () => number },
+  place: (match: Match) => void,
+): void {
+  const passedOver: [Lane, Client][] = [];
+  for (;;) {
+    const open = [...lanes].filter((lane) => lane.tickets.size > 0 && runners.isOpen(lane.kinds));
+    const freeIsOver = seats.freeTier >= freeTierCap() && Lanes.paidWaits(open);
+    const next = lanes.first(open, freeIsOver);
+    if (!next) break;
+    const match = matchOf(runners, next.lane, next.client);
+    if (match) {
+      lanes.serves(next);
+      place((isCold(match) ? warmer(runners, lanes, next) : undefined) ?? match);
+    } else {
+      // Its tickets exclude every runner that is open. It stands where it stood when others have been looked at.
+      lanes.leave(next.lane, next.client);
+      passedOver.push([next.lane, next.client]);
+    }
+  }
+  for (const [lane, client] of passedOver) if (lane.tickets.has(client)) lanes.enter(lane, client);
+}
+
+/** Those of the tickets asked for that wait and that no active runner could serve, be it free or not. */
+export function impossibleTickets(runners: Runners, { tickets }: Client, asked: readonly Ticket[]): Impossible[] {
+  return asked.flatMap((ticket) => {
+    const lane = tickets.get(executionName(ticket))?.lane;
+    if (!lane || runners.isServable(lane.kinds, ticket)) return [];
+    const enrolled = [...runners.values()].filter(({ entry }) => entry.state !== "revoked");
+    return { job: ticket.job, fence: ticket.fence, hopeless: !enrolled.some((runner) => qualifies(runner, ticket)) };
+  });
 }

@@ -1,4 +1,4 @@
-import type { Runner } from "./matching.ts";
+import type { Runner } from "./runner-state.ts";
 
 /** When a runner counts as lost (design section 5, "Loss"). Pure; times are epoch milliseconds. */
 
@@ -19,7 +19,8 @@ export interface Watch {
   readonly grace_until: number;
 }
 
-const isJudged = ({ entry }: Runner): boolean => entry.state === "active" || entry.state === "draining";
+/** Whether its silence means anything. */
+export const isJudged = ({ entry }: Runner): boolean => entry.state === "active" || entry.state === "draining";
 
 /** When a runner would be silent for too long, not counting an outage. */
 export function silentAt(runner: Runner, watch: Watch): number {

@@ -5,7 +5,7 @@ import { publishCatalogue } from "../catalogue.ts";
 import type { Env } from "../env.ts";
 import { log, reasonOf } from "../log.ts";
 import { START_GRACE_MS, type Watch } from "./losses.ts";
-import { Pool } from "./pool.ts";
+import { LEAST_TICK_MS, Pool } from "./pool.ts";
 import { type EnrolToken, type RosterEntry, RosterRows } from "./roster.ts";
 import type { FleetNews, SyncAnswer, SyncRequest } from "./sync.ts";
 import { type FleetStatus, type RunnerView, viewFleet, viewRunners } from "./views.ts";
@@ -55,9 +55,14 @@ export class FleetObject extends DurableObject<Env> {
     return value;
   }
 
+  /** The pool's name. */
+  get #name(): string {
+    return this.ctx.id.name ?? DEFAULT_POOL;
+  }
+
   async #publish(classes: readonly string[]): Promise<void> {
     try {
-      await publishCatalogue(this.env, this.ctx.id.name ?? DEFAULT_POOL, classes);
+      await publishCatalogue(this.env, this.#name, classes);
     } catch (error) {
       this.#pool.keepCatalogue();
       log("warn", "catalogue_unpublished", { reason: reasonOf(error) });
@@ -67,14 +72,17 @@ export class FleetObject extends DurableObject<Env> {
   /** A lost call costs time only: the account's next full sync asks for the same. */
   async #tell(account: string, news: FleetNews): Promise<void> {
     try {
-      await this.env.ACCOUNT.getByName(account).fleetNews(news);
+      await this.env.ACCOUNT.getByName(account).fleetNews(this.#name, news);
     } catch (error) {
       log("warn", "news_undelivered", { account, reason: reasonOf(error) });
     }
   }
 
   #arm(): void {
-    const next = this.#pool.nextTick(Date.now());
+    const now = Date.now();
+    // Nothing is looked at sooner than that.
+    if (this.#armedFor <= now + LEAST_TICK_MS) return;
+    const next = this.#pool.nextTick(now);
     if (next === undefined || next >= this.#armedFor) return;
     this.#armedFor = next;
     void this.ctx.storage.setAlarm(next);
@@ -122,14 +130,23 @@ export class FleetObject extends DurableObject<Env> {
   }
 
   revoke(runner_id: string): boolean {
-    return this.#run((pool, now) => pool.revoke(runner_id, now));
+    return this.#run((pool, now) => {
+      const runner = pool.state.runners.get(runner_id);
+      // The key that spent a token may repeat its enrolment, but not out of a revocation.
+      if (runner) this.#roster.deleteTokensOf(runner.entry.jkt);
+      return pool.revoke(runner_id, now);
+    });
+  }
+
+  drain(runner_id: string): boolean {
+    return this.#run((pool, now) => pool.drain(runner_id, now));
   }
 
   runners(): RunnerView[] {
-    return viewRunners(this.#pool, Date.now());
+    return viewRunners(this.#pool.state);
   }
 
   status(): FleetStatus {
-    return viewFleet(this.#pool);
+    return viewFleet(this.#pool.state);
   }
 }

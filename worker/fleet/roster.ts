@@ -2,7 +2,8 @@ import type { PublicJwk, RunnerDescription } from "../../schemas/runner-protocol
 
 /** Who is enrolled: the only part of a fleet that is stored. */
 
-export type RunnerState = "active" | "draining" | "lost" | "revoked";
+/** `stopped`: its process ended in order; its next beat makes it active again. */
+export type RunnerState = "active" | "draining" | "stopped" | "lost" | "revoked";
 
 export interface RosterEntry {
   readonly runner_id: string;
@@ -15,6 +16,10 @@ export interface RosterEntry {
   readonly state: RunnerState;
   /** The latest boot number handed out; rises with every process of the runner. */
   readonly boot: number;
+  /** The latest processes, the one that the boot number was given to last. */
+  readonly processes?: readonly string[];
+  /** An operator has taken it out of service, and its process has not ended yet. */
+  readonly drain_wanted?: true;
   readonly enrolled_at: number;
   readonly lost_at?: number;
   readonly description?: RunnerDescription;
@@ -104,6 +109,11 @@ export class RosterRows implements RosterStore {
       expires_at: Number(row.expires_at),
       ...(row.used_by === null ? {} : { used_by: String(row.used_by) }),
     };
+  }
+
+  /** What a key has spent, so that it can't be repeated after a revocation. */
+  deleteTokensOf(jkt: string): void {
+    this.#sql.exec("DELETE FROM tokens WHERE used_by = ?", jkt);
   }
 
   deleteExpiredTokens(now: number): void {

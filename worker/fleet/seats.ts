@@ -1,10 +1,11 @@
-import { type Beat, laterBeat } from "../../schemas/runner-protocol.ts";
 import type { Tier } from "../../schemas/limits.ts";
-import { charge, joins, PREPAID_MS, type Share } from "./fairness.ts";
-import type { Runner } from "./matching.ts";
+import { type Beat, laterBeat } from "../../schemas/runner-protocol.ts";
+import { charge, PREPAID_MS, type Share } from "./fairness.ts";
+import type { Lane } from "./lanes.ts";
+import type { Runner } from "./runner-state.ts";
 import { type ExecutionRef, executionName, type Ticket } from "./sync.ts";
 
-/** Who sits where, and what each account has been charged for it. Memory only; pure. */
+/** Who sits where, what each account has been charged for it, and what stands against it. Memory only; pure. */
 
 export interface Seated {
   readonly account: string;
@@ -26,63 +27,103 @@ export interface Seated {
   gone_at?: number;
 }
 
+/** An account as the fleet knows it. */
 export interface Client {
+  readonly account: string;
   share: Share;
-  /** False while only beats have told of this account: its tier is unknown, and nothing is charged. */
-  spoken: boolean;
-  readonly tickets: Map<string, Ticket>;
+  /** When it last spoke; absent while only beats have told of it: its tier is unknown, and nothing is charged. */
+  spoke_at?: number;
+  /** When it last had a ticket or a seat. */
+  active_at: number;
+  /** Its tickets, by name, with the lane in which each waits. */
+  readonly tickets: Map<string, { readonly ticket: Ticket; readonly lane: Lane }>;
+  /** Where they wait. */
+  readonly lanes: Set<Lane>;
   /** Seats in use. */
-  seated: number;
+  readonly seats: Map<string, Seated>;
+  /** When its graphs killed engines. */
+  kills: readonly number[];
+  /** One seat at a time, until an execution succeeds. */
+  limited: boolean;
 }
+
+/** An account whose graphs killed this many engines within the time gets one seat at a time. */
+const KILLS = 2;
+const KILLS_WITHIN_MS = 600_000;
+/** A past without tickets or seats is remembered this long, as far as it is owed for, and never longer than the second. */
+const REMEMBER_MS = 600_000;
+const REMEMBER_MOST_MS = 3_600_000;
 
 export class Seats {
   readonly clients = new Map<string, Client>();
   readonly seated = new Map<string, Seated>();
-  /** The pool's present on the accounts' common scale: where the last ticket served stood. */
-  #present = 0;
+  /** Accounts with tickets or seats, by tier. */
+  readonly active: Record<Tier, number> = { free: 0, pro: 0, enterprise: 0 };
+  /** Seats that accounts of the Free tier have. */
+  freeTier = 0;
+  readonly #changed: (client: Client) => void;
 
-  client(account: string): Client {
+  /** @param changed told when what a client has used, holds or may hold has changed */
+  constructor(changed: (client: Client) => void = () => {}) {
+    this.#changed = changed;
+  }
+
+  client(account: string, now: number): Client {
     let client = this.clients.get(account);
     if (!client) {
       client = {
-        share: { tier: "free", virtual: this.#present },
-        spoken: false,
+        account,
+        share: { tier: "free", virtual: 0 },
+        active_at: now,
         tickets: new Map(),
-        seated: 0,
+        lanes: new Set(),
+        seats: new Map(),
+        kills: [],
+        limited: false,
       };
       this.clients.set(account, client);
     }
     return client;
   }
 
-  /** An account speaks: one that had nothing at the fleet joins at the pool's present. */
-  speaks(account: string, tier: Tier): Client {
-    const client = this.client(account);
-    const idle = client.tickets.size === 0 && client.seated === 0;
-    client.share = { ...(idle ? joins(client.share, this.#present) : client.share), tier };
-    client.spoken = true;
-    return client;
+  /** The account's own word of its tier. */
+  speaks(client: Client, tier: Tier, now: number): void {
+    client.spoke_at = now;
+    client.active_at = now;
+    if (client.share.tier === tier) return;
+    const active = isBusy(client);
+    if (active) this.#counts(client, -1);
+    client.share = { ...client.share, tier };
+    if (active) this.#counts(client, 1);
   }
 
-  /** Its next ticket is served: that is the present. */
-  serves(client: Client): void {
-    this.#present = Math.max(this.#present, client.share.virtual);
+  #counts(client: Client, by: 1 | -1): void {
+    const { tier } = client.share;
+    this.active[tier] += by;
+    if (tier === "free") this.freeTier += by * client.seats.size;
+  }
+
+  /** Changes what a client has, and counts it as active by the outcome. */
+  change(client: Client, work: () => void): void {
+    const before = isBusy(client);
+    const seats = client.seats.size;
+    work();
+    const { tier } = client.share;
+    this.active[tier] += Number(isBusy(client)) - Number(before);
+    if (tier === "free") this.freeTier += client.seats.size - seats;
   }
 
   seat(account: string, ref: ExecutionRef, runner: Runner, at: number, now: number): Seated {
-    const seat: Seated = {
-      account,
-      ref,
-      runner: runner.entry.runner_id,
-      boot: runner.entry.boot,
-      at,
-      charged_ms: 0,
-    };
-    this.client(account).seated++;
-    this.seated.set(executionName(ref), seat);
-    runner.placed.add(executionName(ref));
-    this.#charge(seat, PREPAID_MS);
-    this.trueUp(seat, now);
+    const name = executionName(ref);
+    const client = this.client(account, now);
+    const seat: Seated = { account, ref, runner: runner.entry.runner_id, boot: runner.entry.boot, at, charged_ms: 0 };
+    this.change(client, () => {
+      this.seated.set(name, seat);
+      client.seats.set(name, seat);
+      runner.placed.add(name);
+      this.#charge(client, seat, Math.max(PREPAID_MS, now - at));
+    });
+    this.#changed(client);
     return seat;
   }
 
@@ -94,32 +135,51 @@ export class Seats {
   /** Charges what has been used beyond what was paid. */
   trueUp(seat: Seated, now: number): void {
     const owed = now - seat.at - seat.charged_ms;
-    if (owed > 0) this.#charge(seat, owed);
+    const client = this.clients.get(seat.account);
+    if (owed <= 0 || !client) return;
+    this.#charge(client, seat, owed);
+    this.#changed(client);
   }
 
-  #charge(seat: Seated, gpu_ms: number): void {
-    const client = this.clients.get(seat.account);
-    if (client?.spoken) client.share = charge(client.share, gpu_ms);
+  #charge(client: Client, seat: Seated, gpu_ms: number): void {
+    if (client.spoke_at !== undefined) client.share = charge(client.share, gpu_ms);
     seat.charged_ms += gpu_ms;
   }
 
   /** The seat is free since `until`; what was prepaid beyond that is given back. */
   unseat(seat: Seated, runner: Runner | undefined, until: number): void {
-    this.#charge(seat, until - seat.at - seat.charged_ms);
     const name = executionName(seat.ref);
     this.seated.delete(name);
     runner?.placed.delete(name);
     const client = this.clients.get(seat.account);
-    if (client) client.seated--;
+    if (!client) return;
+    this.change(client, () => {
+      this.#charge(client, seat, until - seat.at - seat.charged_ms);
+      client.seats.delete(name);
+      client.active_at = Math.max(client.active_at, until);
+    });
+    this.#changed(client);
   }
 
-  /**
-   * Forgets an account that has nothing at the fleet. One that owes for what it used is remembered until the present has caught up
-   * with it. Not to be called while a message of that account is being handled.
-   */
-  forgetIdle(account: string): void {
+  /** How an execution ended, where that says something of the account's graphs. */
+  ended(account: string, outcome: "killed" | "succeeded", now: number): void {
     const client = this.clients.get(account);
-    if (client?.tickets.size === 0 && client.seated === 0 && client.share.virtual <= this.#present)
-      this.clients.delete(account);
+    if (!client || (outcome === "succeeded" && client.kills.length === 0)) return;
+    client.kills =
+      outcome === "killed" ? [...client.kills.filter((at) => at > now - KILLS_WITHIN_MS), now].slice(-KILLS) : [];
+    client.limited = outcome === "killed" && (client.limited || client.kills.length >= KILLS);
+    this.#changed(client);
+  }
+
+  /** Forgets accounts that have had nothing here for long: soon those that owe nothing, later all. */
+  forgetIdle(isOwing: (client: Client) => boolean, now: number): void {
+    for (const client of this.clients.values()) {
+      if (isBusy(client)) continue;
+      const idle_ms = now - client.active_at;
+      const owes = client.kills.length > 0 || isOwing(client);
+      if (idle_ms >= (owes ? REMEMBER_MOST_MS : REMEMBER_MS)) this.clients.delete(client.account);
+    }
   }
 }
+
+export const isBusy = ({ tickets, seats }: Client): boolean => tickets.size > 0 || seats.size > 0;

@@ -22,6 +22,8 @@ export interface Ticket extends ExecutionRef {
   readonly avoid: readonly string[];
   /** Runners that must not get it: the job's last error asks for another one. */
   readonly exclude: readonly string[];
+  /** Names the API key within its account: priorities are compared within a key only. */
+  readonly key: string;
   readonly priority: number;
   /** Epoch milliseconds of the job's creation: within a key and priority the oldest goes first. */
   readonly created_at: number;
@@ -30,7 +32,17 @@ export interface Ticket extends ExecutionRef {
 /** How an execution's hold on a seat ended, as far as the account was told by the runner. */
 export type SeatOutcome =
   /** The placement came too late and was never posted. */
-  "unused" | "ended" | "handed_back" | "refused_full" | "refused_boot" | "refused" | "strike";
+  | "unused"
+  | "ended"
+  /** It ended by a fault of the engine, which speaks against the runner when others' jobs end so too. */
+  | "engine_fault"
+  /** The engine's process went away under it, which speaks against the graph as well. */
+  | "engine_killed"
+  | "handed_back"
+  | "refused_full"
+  | "refused_boot"
+  | "refused"
+  | "strike";
 
 export interface Freed extends ExecutionRef {
   readonly runner: string;
@@ -77,13 +89,16 @@ export interface Placed extends ExecutionRef {
 }
 
 export interface Impossible extends ExecutionRef {
-  /** The ticket's exclusions, and nothing else, leave no runner. */
-  readonly excluded: boolean;
+  /** No enrolled runner of the pool, lost ones included, could serve the ticket with its exclusions. */
+  readonly hopeless: boolean;
 }
 
 export interface Verdict extends ExecutionRef {
-  /** `refused`: two beats after the last repeat did not list it. `unknown` changes nothing. */
-  readonly verdict: "held" | "unknown" | "lost" | "refused";
+  /**
+   * `refused`: two beats after the last repeat did not list it. `revoked`: lost with its runner, whose words do not count any more.
+   * `unknown` changes nothing.
+   */
+  readonly verdict: "held" | "unknown" | "lost" | "revoked" | "refused";
   /** With `held`: the latest beat that lists it. */
   readonly beat?: Beat;
   readonly running_ms?: number;

@@ -1,6 +1,7 @@
-import { seatsTaken } from "./matching.ts";
-import type { Pool } from "./pool.ts";
-import type { RosterEntry } from "./roster.ts";
+import type { Tier } from "../../schemas/limits.ts";
+import type { PoolState } from "./pool-state.ts";
+import type { RunnerState } from "./roster.ts";
+import { type Runner, seatsOf, seatsTaken } from "./runner-state.ts";
 
 /** The fleet as operators see it. */
 
@@ -8,11 +9,16 @@ export interface RunnerView {
   readonly runner_id: string;
   readonly name: string;
   readonly url: string;
-  readonly state: RosterEntry["state"];
+  readonly state: RunnerState;
   readonly boot: number;
   readonly seats: number;
   readonly seats_taken: number;
-  readonly suspended: boolean;
+  /** Why it gets nothing new, or little, although it is active. */
+  readonly suspended: {
+    readonly reason: "unreachable" | "engine_faults";
+    /** Until then it gets nothing; after that one execution at a time until one succeeds. */
+    readonly until: string;
+  } | null;
   readonly engine: { readonly name: string; readonly version: string } | null;
   readonly gpu: { readonly name: string; readonly memory_bytes: number } | null;
   readonly classes: number;
@@ -27,50 +33,60 @@ export interface RunnerView {
 }
 
 export interface FleetStatus {
-  readonly runners: Readonly<Record<RosterEntry["state"], number>>;
+  readonly runners: Readonly<Record<RunnerState, number>>;
+  /** Of all runners that are there. */
   readonly seats: number;
   readonly seats_taken: number;
   readonly tickets_waiting: number;
   /** Accounts with tickets or seats at this fleet. */
   readonly accounts: number;
+  /** Accounts that get one seat at a time because their graphs killed engines. */
+  readonly limited_accounts: readonly string[];
+  /** Seats that one account of each tier may have while others wait. */
+  readonly caps: Readonly<Record<Tier, number>>;
 }
 
-export function viewRunners(pool: Pool, now: number): RunnerView[] {
-  return [...pool.runners.values()].map((runner) => {
-    const { runner_id, name, url, state, boot, max_seats, description, enrolled_at } = runner.entry;
+/** A runner drains by its own decision too. */
+const stateOf = ({ entry, draining }: Runner): RunnerState =>
+  draining && entry.state === "active" ? "draining" : entry.state;
+
+const timeOf = (ms: number): string => new Date(ms).toISOString();
+
+export function viewRunners({ runners }: PoolState): RunnerView[] {
+  return [...runners.values()].map((runner) => {
+    const { runner_id, name, url, boot, description, enrolled_at } = runner.entry;
+    const { probation, reason, suspended_until } = runner.health;
     return {
       runner_id,
       name,
       url,
-      state: runner.draining && state === "active" ? "draining" : state,
+      state: stateOf(runner),
       boot,
-      seats: Math.min(runner.seats, max_seats),
+      seats: seatsOf(runner),
       seats_taken: seatsTaken(runner),
-      suspended: now < runner.suspended_until,
+      suspended: probation && reason ? { reason, until: timeOf(suspended_until) } : null,
       engine: description?.engine ?? null,
       gpu: description?.gpu ?? null,
       classes: description?.classes.length ?? 0,
-      enrolled_at: new Date(enrolled_at).toISOString(),
-      last_heartbeat_at: runner.seen_at === 0 ? null : new Date(runner.seen_at).toISOString(),
+      enrolled_at: timeOf(enrolled_at),
+      last_heartbeat_at: runner.seen_at === 0 ? null : timeOf(runner.seen_at),
       executions: [...runner.listed.values()].map(({ execution, running_ms }) => ({ ...execution, running_ms })),
     };
   });
 }
 
-export function viewFleet(pool: Pool): FleetStatus {
-  const runners = { active: 0, draining: 0, lost: 0, revoked: 0 };
-  let seats = 0;
-  for (const { entry, seats: offered } of pool.runners.values()) {
-    runners[entry.state]++;
-    if (entry.state === "active") seats += Math.min(offered, entry.max_seats);
-  }
-  let tickets_waiting = 0;
-  for (const { tickets } of pool.seats.clients.values()) tickets_waiting += tickets.size;
+export function viewFleet({ runners, seats, caps }: PoolState): FleetStatus {
+  const states = { active: 0, draining: 0, stopped: 0, lost: 0, revoked: 0 };
+  for (const runner of runners.values()) states[stateOf(runner)]++;
+  const clients = [...seats.clients.values()];
+  const { free, pro, enterprise } = seats.active;
   return {
-    runners,
-    seats,
-    seats_taken: pool.seats.seated.size,
-    tickets_waiting,
-    accounts: pool.seats.clients.size,
+    runners: states,
+    seats: runners.capacity,
+    seats_taken: seats.seated.size,
+    tickets_waiting: clients.reduce((sum, { tickets }) => sum + tickets.size, 0),
+    accounts: free + pro + enterprise,
+    limited_accounts: clients.filter(({ limited }) => limited).map(({ account }) => account),
+    caps: caps.account,
   };
 }

@@ -152,6 +152,13 @@ export const operatorRoutes = new Hono<{ Bindings: Env }>()
     if (!revoked) throw new ApiError(refusalOf("not_found", "The pool has no such runner."));
     return c.json({ pool, runner_id, revoked: true });
   })
+  .post("/runners/:runner/drain", async (c) => {
+    const pool = poolOf(c.req.query("pool"));
+    const runner_id = c.req.param("runner");
+    const drained = await c.env.FLEET.getByName(pool).drain(runner_id);
+    if (!drained) throw new ApiError(refusalOf("not_found", "The pool has no such runner."));
+    return c.json({ pool, runner_id, draining: true });
+  })
   .get("/fleet", async (c) => {
     const pool = poolOf(c.req.query("pool"));
     return c.json({ pool, ...(await c.env.FLEET.getByName(pool).status()) });

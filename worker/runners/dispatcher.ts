@@ -1,15 +1,16 @@
 import { WorkerEntrypoint } from "cloudflare:workers";
 import * as v from "valibot";
 import { Accepted, encodeOrder, RUNNER_PATHS } from "../../schemas/runner-protocol.ts";
-import { sha256, signRequest } from "../../schemas/signed-request.ts";
 import type { DispatchAnswer } from "../account/executions.ts";
 import { DISPATCH_REPEAT_MS, type Placement } from "../account/jobs.ts";
 import { promptKey, type Removal } from "../account/outbox.ts";
 import { configOf } from "../config.ts";
 import type { Env } from "../env.ts";
+import { firstBytes } from "../first-bytes.ts";
 import { log, reasonOf } from "../log.ts";
 import type { WebhookMessage } from "../webhooks/message.ts";
 import { edgeKeys } from "./edge-keys.ts";
+import { signedPost } from "./signed-post.ts";
 import { signLease } from "./tokens.ts";
 
 /** One execution to post, as the account object knows it. */
@@ -33,76 +34,31 @@ const MAX_ANSWER_BYTES = 4096;
 /** Keys that one removal call takes at a time; R2 deletes at most 1,000 at once. */
 const REMOVAL_PAGE = 1000;
 
-async function readAtMost(response: Response, limit: number): Promise<string> {
-  const reader = response.body?.getReader();
-  if (!reader) return "";
-  const decoder = new TextDecoder();
-  let text = "";
-  let size = 0;
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return text;
-    size += value.length;
-    if (size > limit) {
-      await reader.cancel();
-      return text;
-    }
-    text += decoder.decode(value, { stream: true });
-  }
-}
-
 /**
  * Everything that an account object must not wait for: a stateless entrypoint of the same Worker, so that one frozen runner never
  * holds the object's few connections (design section 4).
  */
 export class Dispatcher extends WorkerEntrypoint<Env> {
-  /** A POST to a runner, signed for its URL. Follows no redirect. */
-  async #post(
-    placement: Placement,
-    path: string,
-    body: string,
-    timeout_ms: number,
-    expiresAt?: number,
-  ): Promise<Response> {
-    const now = Date.now();
-    const keys = await edgeKeys(this.env);
-    const url = `${placement.url.replace(/\/$/, "")}${path}`;
-    const token = await signRequest(
-      {
-        type: "dispatch+jwt",
-        audience: placement.url,
-        method: "POST",
-        url,
-        bodySha256: await sha256(body),
-        jti: crypto.randomUUID(),
-        now,
-        ...(expiresAt === undefined ? {} : { expiresAt }),
-      },
-      { privateKey: keys.privateKey, header: { kid: keys.kid } },
-    );
-    return fetch(url, {
-      method: "POST",
-      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
-      body,
-      redirect: "manual",
-      signal: AbortSignal.timeout(timeout_ms),
-    });
-  }
-
   /** Posts one execution to its runner. Never throws for what a runner or the network does: that is the answer. */
   async dispatch(order: DispatchOrder): Promise<DispatchAnswer> {
     const { account, job, fence, placement, lease_until, timeout_ms } = order;
     const stored = order.prompt ?? (await (await this.env.STORE.get(promptKey(account, job)))?.text());
     if (stored === undefined) return { kind: "no_prompt" };
     const { baseUrl } = configOf(this.env);
-    const { runner, boot, jkt, retention } = placement;
-    const claims = { sub: runner, account, job, fence, retention, cnf: { jkt } };
+    const { pool, runner, boot, jkt, retention } = placement;
+    const claims = { sub: runner, pool, account, job, fence, retention, cnf: { jkt } };
     const lease = await signLease(claims, await edgeKeys(this.env), baseUrl, Date.now(), lease_until);
     const body = encodeOrder({ account, job, fence, boot, timeout_ms, lease }, stored);
     try {
       const patience = DISPATCH_TIMEOUT_MS + Math.ceil(body.length / MIB) * 1000;
       const expiresAt = placement.at + DISPATCH_REPEAT_MS;
-      const response = await this.#post(placement, RUNNER_PATHS.executions, body, patience, expiresAt);
+      const response = await signedPost(this.env, {
+        runnerUrl: placement.url,
+        path: RUNNER_PATHS.executions,
+        body,
+        timeout_ms: patience,
+        expiresAt,
+      });
       return await this.#answerOf(response, order);
     } catch (error) {
       log("warn", "dispatch_unknown", { job, fence, runner, reason: reasonOf(error) });
@@ -111,7 +67,7 @@ export class Dispatcher extends WorkerEntrypoint<Env> {
   }
 
   async #answerOf(response: Response, { job, fence, placement }: DispatchOrder): Promise<DispatchAnswer> {
-    const text = await readAtMost(response, MAX_ANSWER_BYTES);
+    const text = await firstBytes(response, MAX_ANSWER_BYTES);
     const { status } = response;
     if (status === 202) {
       const parsed = v.safeParse(v.pipe(v.string(), v.parseJson(), Accepted), text);
@@ -138,7 +94,12 @@ export class Dispatcher extends WorkerEntrypoint<Env> {
   async stop(account: string, job: string, fence: number, placement: Placement): Promise<void> {
     try {
       const body = JSON.stringify({ account, job, fence });
-      const response = await this.#post(placement, RUNNER_PATHS.stops, body, STOP_TIMEOUT_MS);
+      const response = await signedPost(this.env, {
+        runnerUrl: placement.url,
+        path: RUNNER_PATHS.stops,
+        body,
+        timeout_ms: STOP_TIMEOUT_MS,
+      });
       await response.body?.cancel();
     } catch (error) {
       log("info", "stop_unanswered", { job, fence, runner: placement.runner, reason: reasonOf(error) });

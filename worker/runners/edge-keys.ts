@@ -1,4 +1,6 @@
 import { type CryptoKey, createLocalJWKSet, importJWK, type JWK, type JWTVerifyGetKey } from "jose";
+import * as v from "valibot";
+import { PublicJwk } from "../../schemas/runner-protocol.ts";
 import type { Env } from "../env.ts";
 
 /** The edge's own Ed25519 key, and every public key that is still good (design section 7). */
@@ -12,6 +14,10 @@ export interface EdgeKeys {
 
 type KeyVars = Pick<Env, "EDGE_SIGNING_KEY" | "EDGE_RETIRED_KEYS">;
 
+/** Takes over what is public of a key and nothing else, whatever an operator has pasted: the result is published. */
+const Published = v.object({ ...PublicJwk.entries, kid: v.string() });
+const Retired = v.object({ keys: v.array(Published) });
+
 const imported = new Map<string, Promise<EdgeKeys>>();
 
 async function importKeys(vars: KeyVars): Promise<EdgeKeys> {
@@ -19,9 +25,8 @@ async function importKeys(vars: KeyVars): Promise<EdgeKeys> {
   if (jwk.kty !== "OKP" || jwk.crv !== "Ed25519" || !jwk.d || !jwk.kid) {
     throw new Error("EDGE_SIGNING_KEY must be a private Ed25519 JWK with a kid.");
   }
-  const retired = vars.EDGE_RETIRED_KEYS === "" ? [] : (JSON.parse(vars.EDGE_RETIRED_KEYS) as { keys: JWK[] }).keys;
-  const { d: _, ...publicJwk } = jwk;
-  const keys = [publicJwk, ...retired].map((key) => ({ ...key, alg: "EdDSA", use: "sig" }));
+  const retired = vars.EDGE_RETIRED_KEYS === "" ? [] : v.parse(Retired, JSON.parse(vars.EDGE_RETIRED_KEYS)).keys;
+  const keys = [v.parse(Published, jwk), ...retired].map((key) => ({ ...key, alg: "EdDSA", use: "sig" }));
   return {
     kid: jwk.kid,
     privateKey: (await importJWK(jwk, "EdDSA")) as CryptoKey,

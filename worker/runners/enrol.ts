@@ -3,17 +3,20 @@ import { calculateJwkThumbprint, importJWK, jwtVerify } from "jose";
 import * as v from "valibot";
 import { PoolName, runnerId } from "../../schemas/ids.ts";
 import { type Enrolled, Enrolment, Proof, RUNNER_PATHS } from "../../schemas/runner-protocol.ts";
-import { sha256, signRequest, verifyRequest } from "../../schemas/signed-request.ts";
+import { sha256, verifyRequest } from "../../schemas/signed-request.ts";
 import { checkTarget, type TargetRules } from "../../schemas/targets.ts";
 import { configOf } from "../config.ts";
 import type { Env } from "../env.ts";
+import { firstBytes } from "../first-bytes.ts";
 import { log, reasonOf } from "../log.ts";
 import { unauthorised } from "./authorise.ts";
 import { edgeKeys } from "./edge-keys.ts";
-import { runnerBody } from "./json-body.ts";
+import { MAX_BODY_BYTES, runnerBody } from "./json-body.ts";
+import { signedPost } from "./signed-post.ts";
 import { signCredential } from "./tokens.ts";
 
 const PROOF_TIMEOUT_MS = 5_000;
+const MAX_PROOF_BYTES = 4096;
 const TOKEN = /^dre_([a-z][a-z0-9-]{0,31})_[A-Za-z0-9_-]{43}$/;
 
 /** A one-time enrolment token for a pool. `random` is 43 characters of base64url from a cryptographic source. */
@@ -22,32 +25,17 @@ export const enrolToken = (pool: string, random: string): string => `dre_${pool}
 /** Posts a nonce to the runner's URL, which its key must sign: proof that this key answers there. Undefined when all is well. */
 async function unproven(env: Env, enrolment: Enrolment): Promise<string | undefined> {
   const { baseUrl } = configOf(env);
-  const keys = await edgeKeys(env);
   const nonce = crypto.randomUUID();
   const body = JSON.stringify({ nonce });
-  const url = enrolment.url.replace(/\/$/, "") + RUNNER_PATHS.proof;
-  const token = await signRequest(
-    {
-      type: "dispatch+jwt",
-      audience: enrolment.url,
-      method: "POST",
-      url,
-      bodySha256: await sha256(body),
-      jti: crypto.randomUUID(),
-      now: Date.now(),
-    },
-    { privateKey: keys.privateKey, header: { kid: keys.kid } },
-  );
   try {
-    const response = await fetch(url, {
-      method: "POST",
-      headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+    const response = await signedPost(env, {
+      runnerUrl: enrolment.url,
+      path: RUNNER_PATHS.proof,
       body,
-      redirect: "manual",
-      signal: AbortSignal.timeout(PROOF_TIMEOUT_MS),
+      timeout_ms: PROOF_TIMEOUT_MS,
     });
     if (!response.ok) return `it answered ${response.status}`;
-    const { proof } = v.parse(Proof, await response.json());
+    const { proof } = v.parse(Proof, JSON.parse(await firstBytes(response, MAX_PROOF_BYTES)));
     const key = await importJWK(enrolment.public_jwk, "EdDSA");
     const { payload } = await jwtVerify(proof, key, {
       algorithms: ["EdDSA"],
@@ -76,7 +64,7 @@ export async function enrol(c: Context<{ Bindings: Env }>, targets: TargetRules)
   } as const;
   const proven = await verifyRequest(proof, request, "embedded");
   if (!proven.ok) return unauthorised(c, `proof ${proven.reason}`).response;
-  const body = await runnerBody(c, Enrolment, proven.claims.body_sha256);
+  const body = await runnerBody(c, Enrolment, proven.claims.body_sha256, MAX_BODY_BYTES.enrolment);
   if (!body.ok) return body.response;
   const enrolment = body.value;
   const jkt = await calculateJwkThumbprint(enrolment.public_jwk);

@@ -5,8 +5,16 @@ import type { Env } from "../env.ts";
 import { readBody } from "../routes/body.ts";
 import { isPromised, unauthorised } from "./authorise.ts";
 
-/** A heartbeat may carry 20,000 class and model names each. */
-const MAX_RUNNER_BODY_BYTES = 12 * 1024 * 1024;
+/**
+ * How much of a body is read, by what it is. A heartbeat may carry 20,000 class and model names each, an end report names 256 outputs.
+ * Anybody can sign an enrolment with a key of his own: there the bound stands between strangers and this isolate's memory.
+ */
+export const MAX_BODY_BYTES = {
+  enrolment: 16 * 1024,
+  heartbeat: 12 * 1024 * 1024,
+  progress: 64 * 1024,
+  end: 1024 * 1024,
+} as const;
 
 export type RunnerBody<T> =
   | { readonly ok: true; readonly value: T }
@@ -17,8 +25,9 @@ export async function runnerBody<S extends v.GenericSchema>(
   c: Context<{ Bindings: Env }>,
   schema: S,
   bodySha256: string,
+  maxBytes: number,
 ): Promise<RunnerBody<v.InferOutput<S>>> {
-  const read = await readBody(c.req.raw, MAX_RUNNER_BODY_BYTES);
+  const read = await readBody(c.req.raw, maxBytes);
   if (!read.ok) return { ok: false, response: c.json({ error: read.refusal }, ERROR_STATUS[read.refusal.code]) };
   if (!(await isPromised(read.bytes, bodySha256))) return unauthorised(c, "proof body");
   const parsed = v.safeParse(v.pipe(v.string(), v.parseJson(), schema), new TextDecoder().decode(read.bytes));

@@ -3,8 +3,8 @@ import {
   EndReport,
   Heartbeat,
   type HeartbeatAnswer,
-  ProgressReport,
   type ProgressAnswer,
+  ProgressReport,
 } from "../../schemas/runner-protocol.ts";
 import type { TargetRules } from "../../schemas/targets.ts";
 import { configOf } from "../config.ts";
@@ -12,7 +12,7 @@ import type { Env } from "../env.ts";
 import { authoriseCredential, authoriseLease } from "./authorise.ts";
 import { edgeKeys } from "./edge-keys.ts";
 import { enrol } from "./enrol.ts";
-import { runnerBody } from "./json-body.ts";
+import { MAX_BODY_BYTES, runnerBody } from "./json-body.ts";
 import { signCredential } from "./tokens.ts";
 import { upload } from "./upload.ts";
 
@@ -31,7 +31,7 @@ export function runnerRoutes({ runnerTargets }: RunnerRoutesOptions) {
     .post("/heartbeat", async (c) => {
       const authorised = await authoriseCredential(c);
       if (!authorised.ok) return authorised.response;
-      const body = await runnerBody(c, Heartbeat, authorised.bodySha256);
+      const body = await runnerBody(c, Heartbeat, authorised.bodySha256, MAX_BODY_BYTES.heartbeat);
       if (!body.ok) return body.response;
       const { sub, pool, cnf } = authorised.claims;
       const answer = await c.env.FLEET.getByName(pool).beat(sub, cnf.jkt, body.value);
@@ -45,7 +45,7 @@ export function runnerRoutes({ runnerTargets }: RunnerRoutesOptions) {
     .post("/progress", async (c) => {
       const authorised = await authoriseLease(c);
       if (!authorised.ok) return authorised.response;
-      const body = await runnerBody(c, ProgressReport, authorised.bodySha256);
+      const body = await runnerBody(c, ProgressReport, authorised.bodySha256, MAX_BODY_BYTES.progress);
       if (!body.ok) return body.response;
       const { account, job, fence } = authorised.claims;
       const verdict = await c.env.ACCOUNT.getByName(account).progress(job, fence, body.value);
@@ -55,10 +55,11 @@ export function runnerRoutes({ runnerTargets }: RunnerRoutesOptions) {
     .post("/end", async (c) => {
       const authorised = await authoriseLease(c);
       if (!authorised.ok) return authorised.response;
-      const body = await runnerBody(c, EndReport, authorised.bodySha256);
+      const body = await runnerBody(c, EndReport, authorised.bodySha256, MAX_BODY_BYTES.end);
       if (!body.ok) return body.response;
-      const { account, job, fence, sub } = authorised.claims;
-      const answer = await c.env.ACCOUNT.getByName(account).endExecution(job, fence, sub, body.value);
+      const { account, job, fence, pool, sub: runner } = authorised.claims;
+      const by = { pool, runner };
+      const answer = await c.env.ACCOUNT.getByName(account).endExecution(job, fence, by, body.value);
       if (answer === "ok") return c.json({ ok: true });
       const refusal = {
         fenced: [409, "Another execution of this job is the current one."],

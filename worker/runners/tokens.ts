@@ -17,6 +17,7 @@ export type Credential = v.InferOutput<typeof Credential>;
 
 const Lease = v.object({
   sub: RunnerId,
+  pool: PoolName,
   account: AccountId,
   job: JobId,
   fence: Fence,

@@ -2,6 +2,7 @@ import { checkTarget, type TargetRules } from "../../schemas/targets.ts";
 import { type DeliveryFailure, RECEIVER_TIMEOUT_MS, webhookPayload } from "../../schemas/webhook.ts";
 import type { AttemptReport, BeginAnswer } from "../account/notifications.ts";
 import type { Env } from "../env.ts";
+import { firstBytes } from "../first-bytes.ts";
 import { log, reasonOf } from "../log.ts";
 import { presentJob } from "../outputs/present.ts";
 import type { WebhookMessage } from "./message.ts";
@@ -30,21 +31,6 @@ function failureOfError(error: unknown): DeliveryFailure {
   return "network";
 }
 
-async function firstBytes(response: Response): Promise<string> {
-  const reader = response.body?.getReader();
-  const bytes = new Uint8Array(KEPT_ANSWER_BYTES);
-  let size = 0;
-  while (reader && size < KEPT_ANSWER_BYTES) {
-    const { done, value } = await reader.read();
-    if (done) break;
-    const part = value.subarray(0, KEPT_ANSWER_BYTES - size);
-    bytes.set(part, size);
-    size += part.length;
-  }
-  await reader?.cancel();
-  return new TextDecoder().decode(bytes.subarray(0, size));
-}
-
 async function attempt(env: Env, granted: Granted, targets: TargetRules): Promise<AttemptReport> {
   const started_at = Date.now();
   const report = (outcome: Omit<AttemptReport, "started_at" | "duration_ms">): AttemptReport => ({
@@ -68,7 +54,7 @@ async function attempt(env: Env, granted: Granted, targets: TargetRules): Promis
     const signal = AbortSignal.timeout(RECEIVER_TIMEOUT_MS);
     const response = await fetch(target.url, { method: "POST", headers, body, redirect: "manual", signal });
     const { status } = response;
-    const answer = await firstBytes(response).catch(() => "");
+    const answer = await firstBytes(response, KEPT_ANSWER_BYTES).catch(() => "");
     return response.ok
       ? report({ ok: true, status, answer })
       : report({ ok: false, status, failure: failureOfStatus(status), answer });
