@@ -12,8 +12,11 @@ const KEYS_TIMEOUT_MS = 5_000;
 export type Caller =
   /** The edge; the body's digest has still to be compared with `bodySha256`. */
   | { readonly ok: true; readonly bodySha256: string }
-  /** `reason` names the check that failed, for the operators of both machines. It holds no secret. */
-  | { readonly ok: false; readonly reason: string };
+  /**
+   * `reason` names the check that failed, for the operators of both machines. It holds no secret. `replayed`: a copy of this very
+   * request has been let in before.
+   */
+  | { readonly ok: false; readonly reason: string; readonly replayed?: true };
 
 /** Who may call the runner: the edge, and nobody else. */
 export interface Gate {
@@ -73,7 +76,7 @@ export function createGate({
         if (!verified.ok) return { ok: false, reason: verified.reason };
         const { jti, exp, body_sha256 } = verified.claims;
         if (!replays.use(jti, (exp + CLOCK_SKEW_S) * 1000, wallClock()))
-          return { ok: false, reason: "jti: this request was seen before" };
+          return { ok: false, replayed: true, reason: "jti: this request was seen before" };
         return { ok: true, bodySha256: body_sha256 };
       } catch (error) {
         if (error instanceof KeysUnavailable) return { ok: false, reason: error.message };

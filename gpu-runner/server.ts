@@ -72,12 +72,12 @@ async function readBody(body: ReadableStream<Uint8Array> | null, max: number): P
 export function signed({ gate, log }: { gate: Gate; log: Log }): MiddlewareHandler<{ Variables: Variables }> {
   let inMemory = 0;
   return async function signed(c, next) {
-    const refuse = (reason: string) => {
+    const refuse = (reason: string, code = "unauthorized") => {
       log.warn(`refused ${c.req.method} ${c.req.path}: ${reason}`);
-      return c.json(refusal("unauthorized", `The request is not the edge's: ${reason}.`), 401);
+      return c.json(refusal(code, `The request is not the edge's: ${reason}.`), 401);
     };
     const caller = await gate.admit(c.req.header("authorization"), c.req.method, c.req.path);
-    if (!caller.ok) return refuse(caller.reason);
+    if (!caller.ok) return refuse(caller.reason, caller.replayed ? "replayed" : "unauthorized");
     const isOrder = c.req.path === RUNNER_PATHS.executions;
     const most = isOrder ? MAX_ORDER_BYTES : MAX_WORD_BYTES;
     const tooLarge = () => c.json(refusal("payload_too_large", `The body has more than ${most} bytes.`), 413);

@@ -1,12 +1,9 @@
 import { spawn } from "node:child_process";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 
-/** Bundles a Worker entry as a deployment would. Returns the folder, which holds index.js or the entry's own name. */
-export async function bundleWorker(
-  root: string,
-  entry: "worker/index.ts" | "worker/local.ts",
-): Promise<{ folder: string; file: string }> {
-  const name = entry === "worker/index.ts" ? "index" : "local";
+/** Bundles a Worker entry, a path below the root, as a deployment would. The file in the folder has the entry's own name. */
+export async function bundleWorker(root: string, entry: string): Promise<{ folder: string; file: string }> {
+  const name = basename(entry, ".ts");
   const folder = join(root, "dist", name);
   const wrangler = join(root, "node_modules", "wrangler", "bin", "wrangler.js");
   const child = spawn(process.execPath, [wrangler, "deploy", entry, "--dry-run", "--outdir", folder], {

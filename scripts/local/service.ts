@@ -19,6 +19,10 @@ export interface LocalServiceOptions {
   readonly port: number;
   readonly secrets: Secrets;
   readonly strict: boolean;
+  /** The Worker's entry, a path below the root. Default: worker/local.ts. */
+  readonly entry?: string;
+  /** The service's own address, where something else than its port stands between it and those who call it. */
+  readonly baseUrl?: string;
   /** The Worker's own log lines. */
   log(line: string): void;
   /** workerd died and was started again. */
@@ -48,10 +52,10 @@ async function migrateDirectory(mf: Miniflare, root: string): Promise<void> {
 
 export async function startService(options: LocalServiceOptions): Promise<LocalService> {
   const { root, storage, port, secrets, strict, log, onRestart } = options;
-  const bundle = await bundleWorker(root, "worker/local.ts");
+  const bundle = await bundleWorker(root, options.entry ?? "worker/local.ts");
   const { workerOptions } = unstable_getMiniflareWorkerOptions(join(root, "wrangler.toml"));
   const { modulesRules: _rules, rootPath: _root, ...rest } = workerOptions;
-  const baseUrl = `http://127.0.0.1:${port}`;
+  const baseUrl = options.baseUrl ?? `http://127.0.0.1:${port}`;
   const mf = new Miniflare({
     ...convertV4MiniflareOptions({
       host: "127.0.0.1",

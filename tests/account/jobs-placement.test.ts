@@ -53,7 +53,7 @@ describe("accept", () => {
 describe("refuse", () => {
   test("sends the job back to ready, avoids that runner and counts no attempt", () => {
     const { job, consequences } = must(refuse(placed(), 1, "refused_full"));
-    expect(job).toMatchObject({ phase: "ready", losses: 0, avoid: ["rnr_a"], stale: [], queue_until: NOW + 3_600_000 });
+    expect(job).toMatchObject({ phase: "ready", losses: 0, avoid: ["rnr_a"], queue_until: NOW + 3_600_000 });
     expect(consequences).toEqual([{ kind: "freed", fence: 1, ...reporter(), outcome: "refused_full" }]);
   });
 
@@ -63,6 +63,12 @@ describe("refuse", () => {
 
   test("reports a strike as one", () => {
     expect(must(refuse(placed(), 1, "strike")).consequences).toMatchObject([{ kind: "freed", outcome: "strike" }]);
+  });
+
+  test("remembers that outputs may turn up, whatever the refusal: another copy of the dispatch may have been taken", () => {
+    for (const how of ["refused_full", "refused_boot", "refused", "strike"] as const) {
+      expect(must(refuse(placed(), 1, how)).job.stale).toEqual([{ fence: 1, retention: "d7" }]);
+    }
   });
 
   test("after silence drops the execution and remembers that its outputs may turn up", () => {

@@ -19,6 +19,7 @@ import {
   row,
   send,
   timer,
+  withRunning,
 } from "./fixture.ts";
 
 function ended(account: Account, n: number, report = completed()): void {
@@ -70,9 +71,19 @@ describe("a job's timer", () => {
     expect(timer(account, "delivery")).toBeUndefined();
     owed(account);
     fires(account, "removal");
-    expect(owed(account)).toEqual([
+    expect(owed(account)).toMatchObject([
       { kind: "remove", removal: { what: "prefix", key: `o/d1/${ACCOUNT}/${jobId(1)}/1/` } },
     ]);
+  });
+
+  test("owes the outputs of a job that is deleted once more after its lease: a doubled upload may be on its way", () => {
+    const { account } = withRunning();
+    const { lease_until } = row(account, 1);
+    endExecution(account, jobId(1), 1, BY, completed(), NOW);
+    account.remove(row(account, 1), NOW + 1_000);
+    owed(account);
+    fires(account, "removal");
+    expect(owed(account)).toMatchObject([{ kind: "remove", removal: { again_at: lease_until } }]);
   });
 
   test("owes nothing for an expired job that completed nothing", () => {

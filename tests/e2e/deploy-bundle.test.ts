@@ -15,4 +15,5 @@ it("deploys no development switch", async () => {
   const deployed = await read("worker/index.ts");
   expect(deployed).not.toContain("LOCAL_STRICT");
   expect(deployed).not.toContain("worker/local.ts");
+  expect(deployed).not.toContain("chaos");
 });

@@ -7,20 +7,20 @@ const active = (free: number, pro = 0, enterprise = 0) => ({ free, pro, enterpri
 
 describe("the cap of an account", () => {
   test("is twice its weighted share of the seats", () => {
-    expect(capsOf(100, active(0, 5)).account.pro).toBe(40);
-    expect(capsOf(100, active(10)).account.free).toBe(20);
-    expect(capsOf(210, active(0, 1, 1)).account).toMatchObject({ pro: 84, enterprise: 336 });
+    expect(capsOf(100, 100, active(0, 5)).account.pro).toBe(40);
+    expect(capsOf(100, 100, active(10)).account.free).toBe(20);
+    expect(capsOf(210, 210, active(0, 1, 1)).account).toMatchObject({ pro: 84, enterprise: 336 });
   });
 
   test("is one seat at least", () => {
-    expect(capsOf(10, active(1_000, 1_000)).account).toMatchObject({ free: 1, pro: 1 });
-    expect(capsOf(0, active(1)).account.free).toBe(1);
+    expect(capsOf(10, 10, active(1_000, 1_000)).account).toMatchObject({ free: 1, pro: 1 });
+    expect(capsOf(0, 0, active(1)).account.free).toBe(1);
   });
 
   test("does not shrink by more than a quarter of the pool for all Free accounts together", () => {
     // 1000 Free accounts beside one Pro account: without the bound it would have 2 * 100 * 4 / 1004 seats.
-    expect(capsOf(100, active(1_000, 1)).account.pro).toBe(150);
-    expect(capsOf(100, active(1_000, 1)).freeTier).toBe(25);
+    expect(capsOf(100, 100, active(1_000, 1)).account.pro).toBe(150);
+    expect(capsOf(100, 100, active(1_000, 1)).freeTier).toBe(25);
   });
 });
 

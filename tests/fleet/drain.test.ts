@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { Pool } from "../../worker/fleet/pool.ts";
 import { RosterRows } from "../../worker/fleet/roster.ts";
-import { hold, NOW, openPool, placedIn, request, sync, ticket, verdictsIn, Voice } from "./fixture.ts";
+import { entryOf, hold, NOW, openPool, placedIn, request, sync, ticket, verdictsIn, Voice } from "./fixture.ts";
 
 const A = "acc_a";
 
@@ -115,4 +115,14 @@ describe("the first beat of a process", () => {
     const again = new Pool(new RosterRows(sql), { started_at: NOW, grace_until: NOW });
     expect(again.beat("one", "jkt-one", first, NOW + 2_000)?.boot).toBe(2);
   });
+});
+
+test("a runner that follows another at its address, or with its key, counts its boots on", () => {
+  const { one, pool } = opened();
+  one.dies();
+  one.beat(pool, NOW + 1_000);
+  pool.revoke("one", NOW + 2_000);
+  expect(pool.enrol(entryOf("two", { jkt: "jkt-one" })).boot).toBe(2);
+  expect(pool.enrol(entryOf("three", { url: "https://one.example" })).boot).toBe(2);
+  expect(pool.enrol(entryOf("four")).boot).toBe(0);
 });

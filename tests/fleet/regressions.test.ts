@@ -82,3 +82,18 @@ test("a lost runner that enrols again is not lost again before its first beat", 
   pool.tick(NOW + 101_000);
   expect(pool.runners.get("one")?.entry.state).toBe("active");
 });
+
+test("a placement that was given back unused and is made again is held like any other", () => {
+  const one = new Voice("one");
+  const { pool } = openPool([one]);
+  sync(pool, A, { want: [ticket("j1")] }, NOW);
+  sync(pool, A, { freed: [freed("j1", "one", "unused")] }, NOW + 1_000);
+  expect(placedIn(sync(pool, A, { want: [ticket("j1")] }, NOW + 2_000))).toEqual(["j1"]);
+  one.takes(A, { job: "j1", fence: 1 });
+  for (const at of [3_000, 8_000, 13_000]) {
+    one.beat(pool, NOW + at);
+    pool.tick(NOW + at);
+  }
+  expect(pool.takeNews().size).toBe(0);
+  expect(pool.seats.seated.size).toBe(1);
+});

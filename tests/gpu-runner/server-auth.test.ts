@@ -13,10 +13,15 @@ async function anOrder({ edge }: Setup): Promise<string> {
 }
 
 /** Expects 401 with a reason, and an engine that was never asked. */
-async function expectRefused(response: Response, { engine }: Setup, reason: string): Promise<void> {
+async function expectRefused(
+  response: Response,
+  { engine }: Setup,
+  reason: string,
+  code = "unauthorized",
+): Promise<void> {
   expect(response.status).toBe(401);
   const { error } = (await response.json()) as { error: { code: string; message: string } };
-  expect(error.code).toBe("unauthorized");
+  expect(error.code).toBe(code);
   expect(error.message).toContain(reason);
   expect(engine.prompts).toEqual([]);
 }
@@ -140,7 +145,8 @@ test("a signed request acts once", async () => {
   const jti = "a-name-of-this-test";
   const first = await setup.edge.post(setup.url, RUNNER_PATHS.proof, body, { jti });
   expect(first.status).toBe(200);
-  await expectRefused(await setup.edge.post(setup.url, RUNNER_PATHS.proof, body, { jti }), setup, "seen before");
+  const again = await setup.edge.post(setup.url, RUNNER_PATHS.proof, body, { jti });
+  await expectRefused(again, setup, "seen before", "replayed");
 });
 
 test("a signed request is judged by the runner's own URL, whatever Host says", async () => {

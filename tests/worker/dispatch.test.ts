@@ -195,3 +195,16 @@ it("runs a job again elsewhere when its runner is revoked, and hears that one no
   expect(late.status).toBe(409);
   await vi.waitFor(async () => expect(await readJob(api_key, job_id)).toMatchObject({ status: "running", attempt: 2 }));
 });
+
+it("posts the same fence again when the runner has seen that very request: a copy of it may have been taken", async () => {
+  const runner = await PlayedRunner.ready("replayed");
+  const { api_key } = await newAccount("pro", "replayed");
+  runner.onDispatch = () => Response.json({ error: { code: "replayed", message: "Seen before." } }, { status: 401 });
+  const { job_id } = await submitted(api_key);
+  await runner.dispatched(job_id);
+  runner.onDispatch = (dispatch) => runner.accept(dispatch);
+  await vi.waitFor(() => expect(runner.dispatches).toHaveLength(2), { timeout: 4_000 });
+  expect(runner.dispatches.map(({ order }) => order.fence)).toEqual([1, 1]);
+  const [a, b] = runner.dispatches.map(({ token }) => claimsOf(token));
+  expect(a?.jti).not.toBe(b?.jti);
+});

@@ -84,7 +84,7 @@ describe("a revoked runner", () => {
     expect(runner.runner_id).not.toBe(before);
     expect(await beatStatus(runner, revoked)).toBe(403);
     await runner.start(4);
-    expect(runner.boot).toBe(1);
+    expect(runner.boot).toBe(2);
     const rows = (await roster(pool)).map(({ runner_id, state, seats }) => ({ runner_id, state, seats }));
     expect(rows).toHaveLength(2);
     expect(rows).toContainEqual(expect.objectContaining({ runner_id: before, state: "revoked" }));

@@ -76,7 +76,7 @@ export class Account {
     this.#windows.clear();
     this.#accepted.clear();
     this.#effects = [];
-    this.links.forget();
+    this.links.restart();
   }
 
   owes(effect: Effect): void {

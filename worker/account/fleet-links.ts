@@ -76,6 +76,12 @@ export class FleetLinks {
     return new Set([home, ...this.#pools]);
   }
 
+  /** As after a start of the object: what was said is not known, and what was to be said may never have happened. */
+  restart(): void {
+    this.#links.clear();
+    this.#recalled = false;
+  }
+
   forget(): void {
     for (const link of this.#links.values()) link.forget();
   }

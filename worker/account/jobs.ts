@@ -190,21 +190,21 @@ export function accept(
 }
 
 /** Back to `ready`. The fence stays current until the next placement. */
-function again(job: Job, over: "reported" | "unreported", maybeStored: boolean): Job {
+function again(job: Job, over: "reported" | "unreported"): Job {
   const { placement } = job;
-  const stale =
-    maybeStored && placement ? [...job.stale, { fence: job.fence, retention: placement.retention }] : job.stale;
+  const stale = placement ? [...job.stale, { fence: job.fence, retention: placement.retention }] : job.stale;
   return { ...without(job, "placement", "beat", "started_at"), phase: "ready", fence_over: over, stale };
 }
 
 /**
- * The dispatch of a `placed` job came to nothing. It costs no attempt.
- * @param how what the runner or the fleet said; `undecided` is silence, after which outputs may still turn up
+ * The dispatch of a `placed` job came to nothing. It costs no attempt. The same dispatch may have been posted before and taken, so
+ * outputs of it may still turn up.
+ * @param how what the runner or the fleet said; `undecided` is silence
  */
 export function refuse(job: Job, fence: number, how: SeatOutcome | "undecided"): Step | undefined {
   if (job.phase !== "placed" || fence !== job.fence || !job.placement) return undefined;
   const { pool, runner } = job.placement;
-  const next = again(job, "unreported", how === "undecided");
+  const next = again(job, "unreported");
   const avoid = how === "refused_boot" ? job.avoid : withRunner(job.avoid, runner);
   return {
     job: { ...next, avoid },
@@ -226,7 +226,7 @@ export function lose(
 ): Step | undefined {
   if (fence !== job.fence || !job.placement) return undefined;
   const avoid = withRunner(job.avoid, job.placement.runner);
-  if (job.phase === "placed") return { job: { ...again(job, over, true), avoid }, consequences: [] };
+  if (job.phase === "placed") return { job: { ...again(job, over), avoid }, consequences: [] };
   if (job.phase !== "running") return undefined;
   const error: JobError = { code: "runner_lost", message: "The runner that executed this job was lost." };
   const lost: Job = { ...job, losses: job.losses + 1, last_error: error, avoid };
@@ -237,7 +237,7 @@ export function lose(
     };
   }
   return {
-    job: { ...again(lost, over, true), queue_until: now + job.queue_timeout_s * 1000 },
+    job: { ...again(lost, over), queue_until: now + job.queue_timeout_s * 1000 },
     consequences: [],
   };
 }
@@ -342,7 +342,7 @@ export function end(job: Job, fence: number, { pool, runner }: Reporter, report:
     if (!current)
       return RETRY_RULES[error.code] ? { answer: "ok" } : done({ status: "failed", error, times: report.times });
     if (!retry) return done({ status: "failed", error, times: report.times, stored: true });
-    const next = { ...again(running, "reported", true), ...retry, queue_until: now + job.queue_timeout_s * 1000 };
+    const next = { ...again(running, "reported"), ...retry, queue_until: now + job.queue_timeout_s * 1000 };
     return { answer: "ok", step: { job: next, consequences: [seat] } };
   }
   if (!current) return { answer: "ok" };
@@ -356,7 +356,7 @@ export function end(job: Job, fence: number, { pool, runner }: Reporter, report:
     });
   }
   const next: Job = {
-    ...without(again(running, "reported", true), "last_error"),
+    ...without(again(running, "reported"), "last_error"),
     handbacks,
     losses: running.losses + counted,
     avoid: withRunner(running.avoid, runner),

@@ -50,9 +50,10 @@ export function removalsAtEnd(account: string, job: Job): Removal[] {
   return removals;
 }
 
-/** What an expired or deleted job leaves behind: the outputs that were shown. */
+/** What an expired or deleted job leaves behind: the outputs that were shown. A doubled upload of them may still be on its way. */
 export function removalsAtExpiry(account: string, job: Job): Removal[] {
-  const { end } = job;
+  const { end, lease_until } = job;
   if (end?.status !== "completed" || end.fence === undefined) return [];
-  return [{ what: "prefix", key: outputPrefix(end.retention, account, job.job_id, end.fence) }];
+  const again = lease_until === undefined ? {} : { again_at: lease_until };
+  return [{ what: "prefix", key: outputPrefix(end.retention, account, job.job_id, end.fence), ...again }];
 }

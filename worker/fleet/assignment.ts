@@ -61,6 +61,7 @@ function warmer(runners: Runners, lanes: Lanes, candidate: Candidate): Match | u
 /** Gives free seats to tickets until one of them has run out. `place` must take the ticket out of its lane and seat it. */
 export function assignSeats(
   { lanes, runners, seats, freeTierCap }: { lanes: Lanes; runners: Runners; seats: Seats; freeTierCap: () => number },
+  now: number,
   place: (match: Match) => void,
 ): void {
   const passedOver: [Lane, Client][] = [];
@@ -71,7 +72,7 @@ export function assignSeats(
     if (!next) break;
     const match = matchOf(runners, next.lane, next.client);
     if (match) {
-      lanes.serves(next);
+      lanes.serves(next, now);
       place((isCold(match) ? warmer(runners, lanes, next) : undefined) ?? match);
     } else {
       // Its tickets exclude every runner that is open. It stands where it stood when others have been looked at.

@@ -1,5 +1,5 @@
 import { impossibleTickets } from "./assignment.ts";
-import { type PoolState, placedOn } from "./pool-state.ts";
+import { FORGOTTEN_MS, type PoolState, placedOn } from "./pool-state.ts";
 import { saysGone } from "./runner-state.ts";
 import { type Client, isBusy } from "./seats.ts";
 import {
@@ -32,12 +32,15 @@ export function converse(state: PoolState, request: SyncRequest, now: number): S
   const repeated: Placed[] = [];
   for (const ticket of request.want) {
     const name = executionName(ticket);
+    // A late request asks for what has ended since.
+    if (state.freed.has(name)) continue;
     const seat = state.seats.seated.get(name);
     const runner = seat && state.runners.get(seat.runner);
     if (seat && runner) repeated.push(placedOn(runner, ticket));
     else state.lanes.add(client, ticket);
     state.wanted(name);
   }
+  if (client.tickets.size > 0) state.lookAt(now + FORGOTTEN_MS);
   state.assign(now);
   const news = state.news.get(account);
   state.news.delete(account);
@@ -78,9 +81,12 @@ function free(state: PoolState, client: Client, freed: Freed, now: number): void
   const runner = state.runners.get(freed.runner);
   const seat = state.seats.seated.get(name);
   if (seat && seat.account !== client.account) return;
+  // A late word about an earlier placement of the same name: this one is known to be held, or lies elsewhere.
+  if (freed.outcome === "unused" && (seat?.beat || (seat && seat.runner !== freed.runner))) return;
   state.lanes.remove(client, freed);
   const known = state.freed.has(name);
-  state.freed.set(name, now);
+  // What was never posted is in no beat, and its fence is placed again.
+  if (freed.outcome !== "unused") state.freed.set(name, now);
   state.unwanted.delete(name);
   runner?.listed.delete(name);
   const used = freed.outcome !== "unused" && !freed.outcome.startsWith("refused") && freed.outcome !== "strike";

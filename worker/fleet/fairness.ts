@@ -44,16 +44,17 @@ export interface Caps {
 
 /**
  * @param seats of the pool's active runners
- * @param active how many accounts of each tier have tickets or seats
+ * @param contested those of them that accounts with waiting tickets have or could get; who has all it asked for is no rival
+ * @param waiting how many accounts of each tier have tickets that wait
  */
-export function capsOf(seats: number, active: Readonly<Record<Tier, number>>): Caps {
-  const free = active.free * TIER_WEIGHT.free;
-  const paid = active.pro * TIER_WEIGHT.pro + active.enterprise * TIER_WEIGHT.enterprise;
-  // Where paid accounts are active, the Free tier weighs no more than the part that it may have.
+export function capsOf(seats: number, contested: number, waiting: Readonly<Record<Tier, number>>): Caps {
+  const free = waiting.free * TIER_WEIGHT.free;
+  const paid = waiting.pro * TIER_WEIGHT.pro + waiting.enterprise * TIER_WEIGHT.enterprise;
+  // Where paid accounts wait, the Free tier weighs no more than the part that it may have.
   const freeWeight = paid > 0 ? Math.min(free, (paid * FREE_TIER_SHARE) / (1 - FREE_TIER_SHARE)) : free;
-  const perWeight = (MOST_OF_SHARE * seats) / Math.max(paid + freeWeight, 1);
+  const perWeight = (MOST_OF_SHARE * contested) / Math.max(paid + freeWeight, 1);
   const capOf = (tier: Tier): number => {
-    const weight = tier === "free" && free > 0 ? freeWeight / active.free : TIER_WEIGHT[tier];
+    const weight = tier === "free" && free > 0 ? freeWeight / waiting.free : TIER_WEIGHT[tier];
     return Math.max(1, Math.floor(perWeight * weight));
   };
   return {

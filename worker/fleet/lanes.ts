@@ -1,7 +1,7 @@
 import { type Caps, joins, type Line, LINES, lineOf } from "./fairness.ts";
 import { RankedHeap } from "./ranked-heap.ts";
 import type { Kind } from "./runner-state.ts";
-import type { Client, Seats } from "./seats.ts";
+import { type Client, type Seats, settled } from "./seats.ts";
 import { executionName, type ExecutionRef, type Ticket } from "./sync.ts";
 
 /**
@@ -14,7 +14,7 @@ interface Queue {
   readonly entitled: RankedHeap<Client>;
   /** Accounts that have as many seats as they may have while others wait. */
   readonly capped: RankedHeap<Client>;
-  /** Where the last account stood that was served in its turn: newcomers join there. */
+  /** What the last account had used that was served in its turn, for its weight: newcomers join there. */
   present: number;
 }
 
@@ -103,7 +103,7 @@ export class Lanes {
     }
     lane.tickets.set(client, new Map([[name, ticket]]));
     client.lanes.add(lane);
-    client.share = joins(client.share, lane.lines[lineOf(client.share.tier)].present);
+    client.share = joins(client.share, presentOf(lane, lineOf(client.share.tier)));
     this.sort(client);
   }
 
@@ -206,10 +206,10 @@ export class Lanes {
     return queue.near((other) => other.share.virtual <= client.share.virtual + more_ms, count);
   }
 
-  /** A client is served in its turn: that is the present of its line. */
-  serves({ client, lane, line, rank }: Candidate): void {
+  /** A client is served in its turn: that is the present of its line. What it has only prepaid is not yet past. */
+  serves({ client, lane, line, rank }: Candidate, now: number): void {
     const queue = lane.lines[line];
-    if (rank % 2 === 0) queue.present = Math.max(queue.present, client.share.virtual);
+    if (rank % 2 === 0) queue.present = Math.max(queue.present, settled(client, now));
     this.#latest[line] = Math.max(this.#latest[line], queue.present);
   }
 
@@ -244,6 +244,15 @@ export class Lanes {
       }
     }
   }
+}
+
+/** A line in which nobody waits has stood still: who comes into it stands with those of the other. */
+function presentOf({ lines }: Lane, line: Line): number {
+  const queue = lines[line];
+  const isEmpty = queue.entitled.size + queue.capped.size === 0;
+  const other = lines[line === "free" ? "paid" : "free"];
+  if (isEmpty) queue.present = Math.max(queue.present, other.present);
+  return queue.present;
 }
 
 const isBefore = (a: Candidate, b: Candidate): boolean =>

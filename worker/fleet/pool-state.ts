@@ -44,7 +44,7 @@ export class PoolState {
   readonly lanes: Lanes;
   readonly seats: Seats;
   readonly watch: Watch;
-  /** Executions whose end was reported, and when: a late beat's word of them is old. */
+  /** Executions that were posted and have let go of their seat, and when: a late word of them is old. */
   readonly freed = new Map<string, number>();
   /** Executions to be stopped, until a beat leaves them out. */
   readonly unwanted = new Map<string, Unwanted>();
@@ -53,7 +53,7 @@ export class PoolState {
   /** When time is to be looked at. What makes it earlier says so; what makes it later is seen by the look. */
   nextLook = Number.POSITIVE_INFINITY;
   readonly #store: RosterStore;
-  #caps: { readonly of: Record<Tier | "capacity", number>; readonly caps: Caps } | undefined;
+  #caps: { readonly of: Record<Tier | "capacity" | "settled", number>; readonly caps: Caps } | undefined;
 
   constructor(store: RosterStore, watch: Watch) {
     this.#store = store;
@@ -74,12 +74,19 @@ export class PoolState {
 
   /** What accounts and the Free tier may have while others wait, as things stand. */
   get caps(): Caps {
-    const { free, pro, enterprise } = this.seats.active;
+    const { free, pro, enterprise } = this.seats.waiting;
     const { capacity } = this.runners;
+    const { settledSeats } = this.seats;
     const of = this.#caps?.of;
-    const same = of?.capacity === capacity && of.free === free && of.pro === pro && of.enterprise === enterprise;
+    const same =
+      of?.capacity === capacity &&
+      of.settled === settledSeats &&
+      of.free === free &&
+      of.pro === pro &&
+      of.enterprise === enterprise;
     if (!this.#caps || !same) {
-      this.#caps = { of: { capacity, free, pro, enterprise }, caps: capsOf(capacity, this.seats.active) };
+      const caps = capsOf(capacity, capacity - settledSeats, this.seats.waiting);
+      this.#caps = { of: { capacity, settled: settledSeats, free, pro, enterprise }, caps };
     }
     return this.#caps.caps;
   }
@@ -89,9 +96,12 @@ export class PoolState {
     this.#store.putRunner(entry);
   }
 
+  /** A new runner, which has just proven that it is there. */
   admit(entry: RosterEntry): void {
     this.#store.putRunner(entry);
-    this.lookAt(silentAt(this.runners.admit(entry), this.watch));
+    const runner = this.runners.admit(entry);
+    runner.seen_at = entry.enrolled_at;
+    this.lookAt(silentAt(runner, this.watch));
   }
 
   /** A seat for an execution that is, or is to be, on this runner since `at`. */
@@ -142,7 +152,8 @@ export class PoolState {
   loseSeats(runner: Runner, now: number, which: (seat: Seated) => boolean = () => true): void {
     const verdict = runner.entry.state === "revoked" ? "revoked" : "lost";
     for (const seat of [...this.seats.seated.values()]) {
-      if (seat.runner === runner.entry.runner_id && which(seat)) this.judged(seat, verdict, seat.at, now);
+      if (seat.runner !== runner.entry.runner_id || !which(seat)) continue;
+      this.judged(seat, verdict, seat.at, now);
     }
   }
 
@@ -200,7 +211,7 @@ export class PoolState {
   /** Gives free seats to those who wait. */
   assign(now: number): void {
     const { lanes, runners, seats } = this;
-    assignSeats({ lanes, runners, seats, freeTierCap: () => this.caps.freeTier }, ({ client, ticket, runner }) => {
+    assignSeats({ lanes, runners, seats, freeTierCap: () => this.caps.freeTier }, now, ({ client, ticket, runner }) => {
       lanes.remove(client, ticket);
       runners.warms(runner, ticket.needs.models);
       this.seat(client.account, { job: ticket.job, fence: ticket.fence }, runner, now, now);

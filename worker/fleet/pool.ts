@@ -59,14 +59,17 @@ export class Pool {
 
   /** A new runner, proven to answer at its URL; or a known key again, which keeps its identity. */
   enrol(entry: RosterEntry): RosterEntry {
-    const known = [...this.state.runners.values()].find(
-      (runner) => runner.entry.jkt === entry.jkt && runner.entry.state !== "revoked",
-    );
+    const { url, jkt, name, max_seats, enrolled_at } = entry;
+    const runners = [...this.state.runners.values()];
+    const known = runners.find((runner) => runner.entry.jkt === jkt && runner.entry.state !== "revoked");
     if (!known) {
-      this.state.admit(entry);
-      return entry;
+      // A dispatch to an earlier runner at this address may still be on its way: its boot must not be this one's too.
+      const here = runners.filter((other) => other.entry.url === url || other.entry.jkt === jkt);
+      const boot = Math.max(entry.boot, ...here.map((other) => other.entry.boot));
+      const fresh = { ...entry, boot };
+      this.state.admit(fresh);
+      return fresh;
     }
-    const { url, name, max_seats, enrolled_at } = entry;
     const { drain_wanted: _, ...before } = known.entry;
     // It has just proven that it is there.
     known.seen_at = enrolled_at;
@@ -107,6 +110,7 @@ export class Pool {
       for (const { ticket } of [...client.tickets.values()]) state.lanes.remove(client, ticket);
     }
     state.seats.forgetIdle(state.lanes.isAhead, now);
+    for (const name of [...state.unwanted.keys()]) if (!state.seats.seated.has(name)) state.unwanted.delete(name);
     for (const [name, at] of state.freed) if (now >= at + FREED_MEMORY_MS) state.freed.delete(name);
     if (state.caps !== this.#sortedBy) state.lanes.sortAll();
     this.#sortedBy = state.caps;
@@ -122,6 +126,8 @@ export class Pool {
       if (isJudged(runner)) state.lookAt(silentAt(runner, state.watch));
       if (runner.health.suspended_until > now) state.lookAt(runner.health.suspended_until);
     }
+    for (const { tickets, spoke_at = 0 } of state.seats.clients.values())
+      if (tickets.size > 0) state.lookAt(spoke_at + FORGOTTEN_MS);
     for (const seat of state.seats.seated.values()) {
       state.lookAt(seat.gone_at === undefined ? state.voidAt(seat) : seat.gone_at + GONE_GRACE_MS);
     }

@@ -57,8 +57,11 @@ const REMEMBER_MOST_MS = 3_600_000;
 export class Seats {
   readonly clients = new Map<string, Client>();
   readonly seated = new Map<string, Seated>();
-  /** Accounts with tickets or seats, by tier. */
+  /** Accounts with tickets or seats, by tier, and those of them whose tickets wait. */
   readonly active: Record<Tier, number> = { free: 0, pro: 0, enterprise: 0 };
+  readonly waiting: Record<Tier, number> = { free: 0, pro: 0, enterprise: 0 };
+  /** Seats of accounts that have all that they asked for. */
+  settledSeats = 0;
   /** Seats that accounts of the Free tier have. */
   freeTier = 0;
   readonly #changed: (client: Client) => void;
@@ -91,26 +94,23 @@ export class Seats {
     client.spoke_at = now;
     client.active_at = now;
     if (client.share.tier === tier) return;
-    const active = isBusy(client);
-    if (active) this.#counts(client, -1);
-    client.share = { ...client.share, tier };
-    if (active) this.#counts(client, 1);
+    this.change(client, () => {
+      client.share = { ...client.share, tier };
+    });
   }
 
-  #counts(client: Client, by: 1 | -1): void {
-    const { tier } = client.share;
-    this.active[tier] += by;
-    if (tier === "free") this.freeTier += by * client.seats.size;
+  #counts({ share: { tier }, tickets, seats }: Client, by: 1 | -1): void {
+    if (tickets.size > 0 || seats.size > 0) this.active[tier] += by;
+    if (tickets.size > 0) this.waiting[tier] += by;
+    else this.settledSeats += by * seats.size;
+    if (tier === "free") this.freeTier += by * seats.size;
   }
 
-  /** Changes what a client has, and counts it as active by the outcome. */
+  /** Changes what a client has or is, and counts it by the outcome. */
   change(client: Client, work: () => void): void {
-    const before = isBusy(client);
-    const seats = client.seats.size;
+    this.#counts(client, -1);
     work();
-    const { tier } = client.share;
-    this.active[tier] += Number(isBusy(client)) - Number(before);
-    if (tier === "free") this.freeTier += client.seats.size - seats;
+    this.#counts(client, 1);
   }
 
   seat(account: string, ref: ExecutionRef, runner: Runner, at: number, now: number): Seated {
@@ -180,6 +180,13 @@ export class Seats {
       if (idle_ms >= (owes ? REMEMBER_MOST_MS : REMEMBER_MS)) this.clients.delete(client.account);
     }
   }
+}
+
+/** What an account has used for its weight, without what it has paid in advance. */
+export function settled({ share, seats }: Client, now: number): number {
+  let ahead = 0;
+  for (const { at, charged_ms } of seats.values()) ahead += Math.max(0, charged_ms - Math.max(0, now - at));
+  return charge(share, -ahead).virtual;
 }
 
 export const isBusy = ({ tickets, seats }: Client): boolean => tickets.size > 0 || seats.size > 0;

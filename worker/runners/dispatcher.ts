@@ -84,6 +84,8 @@ export class Dispatcher extends WorkerEntrypoint<Env> {
         ? { kind: "refused", outcome: "refused_full" }
         : { kind: "unknown", reason: `status ${status}` };
     }
+    // A copy of this very request has come before: its runner may have taken that one. Another request is answered by its table.
+    if (status === 401 && text.includes('"replayed"')) return { kind: "unknown", reason: "replayed" };
     if (status === 409) return { kind: "refused", outcome: "refused_boot" };
     if (status === 410) return { kind: "refused", outcome: "refused" };
     if (status >= 400 && status < 500) return { kind: "refused", outcome: "strike" };
