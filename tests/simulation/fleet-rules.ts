@@ -67,6 +67,8 @@ export class FleetRules {
 
   clockSet(): void {
     this.#clockSetAt = this.#now();
+    // Time that has passed at once may have made seats void.
+    this.#dropped.clear();
   }
 
   /** It was enrolled, and so has proven that it is there. */
@@ -88,7 +90,7 @@ export class FleetRules {
     return this.#now() < at + FREED_MEMORY_MS && this.#clockSetAt < at;
   }
 
-  hears({ freed, hold, drop }: SyncRequest): void {
+  hears({ want, freed, hold, drop }: SyncRequest): void {
     for (const name of drop.map(executionName)) {
       const seat = this.#pool?.seats.seated.get(name);
       if (seat) this.#dropped.set(name, seat.runner);
@@ -101,9 +103,9 @@ export class FleetRules {
       this.#heard.get(one.runner)?.listed.delete(executionName(one));
       this.#dropped.delete(executionName(one));
     }
+    // Its account wants it after all, or a late request says so.
+    for (const one of [...want, ...hold]) this.#dropped.delete(executionName(one));
     for (const one of hold) {
-      // Its account wants it after all, or a late request says so.
-      this.#dropped.delete(executionName(one));
       this.#claimed.add(executionName(one));
       this.#made.set(executionName(one), one.runner);
     }
@@ -144,7 +146,9 @@ export class FleetRules {
     const runner = this.#pool?.runners.get(one.runner);
     const show = () => ({ now, one, entry: runner?.entry, health: runner?.health });
     holds(runner?.entry.state === "active" && !runner.draining, "work goes to active runners only", show);
-    holds(runner.health.suspended_until <= now, "a suspended runner gets no work", show);
+    // A clock that was set back makes a pause come again that was over.
+    const over = runner.health.suspended_until <= now || this.#clockSetAt >= this.#beganAt;
+    holds(over, "a suspended runner gets no work", show);
     holds(one.boot === runner.entry.boot, "a placement names its runner's present boot", show);
     const heard = this.#heard.get(one.runner);
     holds(heard?.life === this.#life, "a runner that was not heard gets no work", show);
