@@ -3,7 +3,7 @@ import { Progress } from "../schemas/job.ts";
 import type { Accepted } from "../schemas/runner-protocol.ts";
 import type { Edge } from "./edge.ts";
 import type { EngineProgress } from "./engine.ts";
-import { aborted, pause } from "./pause.ts";
+import { aborted, pause, within } from "./pause.ts";
 import type { Timings } from "./timings.ts";
 
 /** Bounds on what an answer may ask for. */
@@ -17,7 +17,8 @@ export interface ProgressReporter {
 
 /**
  * Reports an execution's progress until the signal is aborted: once after the first pause in any case (which proves the
- * acceptance and asks whether the fence still holds), later whenever there is news and the edge's last answer allows it.
+ * acceptance and asks whether the fence still holds), later whenever there is news and the edge's last answer allows it, and now
+ * and then without news, because the fence may have been lost.
  * `accepted` is read afresh for each report. `fenced` is called once, and nothing is sent after it.
  */
 export function startProgress({
@@ -32,7 +33,7 @@ export function startProgress({
   lease: string;
   accepted: () => Accepted | undefined;
   fenced: () => void;
-  timings: Pick<Timings, "progress_first_ms" | "progress_retry_ms">;
+  timings: Pick<Timings, "progress_first_ms" | "progress_idle_ms" | "progress_retry_ms">;
   signal: AbortSignal;
 }): ProgressReporter {
   let latest: Progress | undefined;
@@ -46,7 +47,7 @@ export function startProgress({
     let retry = first;
     while (true) {
       await pause(wait, signal);
-      await Promise.race([news.promise, gone]);
+      await within(timings.progress_idle_ms, Promise.race([news.promise, gone]));
       const acceptance = accepted();
       if (signal.aborted || !acceptance) return;
       news = Promise.withResolvers<void>();

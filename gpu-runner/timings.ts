@@ -2,6 +2,8 @@
 export interface Timings {
   /** Before an execution's first progress report: what ends sooner needs none. */
   readonly progress_first_ms: number;
+  /** Between progress reports while the engine has no news: each asks whether the fence still holds. */
+  readonly progress_idle_ms: number;
   /** After a progress report without an answer, doubled each time up to the second. */
   readonly progress_retry_ms: readonly [first: number, most: number];
   /** Between repeats of an end report, doubled each time up to the second. */
@@ -20,6 +22,7 @@ export interface Timings {
 
 export const TIMINGS: Timings = {
   progress_first_ms: 1_000,
+  progress_idle_ms: 30_000,
   progress_retry_ms: [1_000, 15_000],
   end_retry_ms: [200, 10_000],
   upload_retry_ms: [1_000, 3_000, 8_000, 16_000],

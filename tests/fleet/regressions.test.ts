@@ -97,3 +97,17 @@ test("a placement that was given back unused and is made again is held like any 
   expect(pool.takeNews().size).toBe(0);
   expect(pool.seats.seated.size).toBe(1);
 });
+
+test("an execution that its runner lists is not lost with another runner, on which a late request had it placed", () => {
+  const one = new Voice("one");
+  const two = new Voice("two");
+  const { pool } = openPool([one, two]);
+  sync(pool, A, { want: [ticket("j1", { avoid: ["one"] })] }, NOW);
+  expect([...pool.seats.seated.values()].map(({ runner }) => runner)).toEqual(["two"]);
+  one.takes(A, { job: "j1", fence: 1 });
+  for (const at of [1_000, 6_000, 11_000, 16_000]) one.beat(pool, NOW + at);
+  pool.tick(NOW + 16_000);
+  expect(pool.runners.get("two")?.entry.state).toBe("lost");
+  expect(pool.takeNews().size).toBe(0);
+  expect([...pool.seats.seated.values()].map(({ runner }) => runner)).toEqual(["one"]);
+});

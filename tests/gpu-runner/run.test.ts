@@ -182,6 +182,16 @@ describe("the end report", () => {
 });
 
 describe("progress", () => {
+  test("is reported without news too, so that an execution that lost its fence is stopped however silent its engine", async () => {
+    const { edge, url, engine } = await aRunner(untilInterrupted, { timings: { progress_idle_ms: 50 } });
+    await edge.dispatch(url, anExecution());
+    await vi.waitFor(() => expect(edge.progress.length).toBeGreaterThan(2), { timeout: 3000 });
+    edge.answers.progress = () => ({ fenced: true, next_in_ms: 100 });
+    await vi.waitFor(() => expect(edge.beats.at(-1)?.held).toEqual([]), { timeout: 3000 });
+    expect(engine.prompts).toHaveLength(1);
+    expect(edge.ends).toEqual([]);
+  });
+
   test("is sent at the pace that the edge's answers set, with the engine's latest word", async () => {
     const { edge, url } = await aRunner((options) => {
       options.onProgress({ value: 0.25, node_id: "3" });

@@ -12,7 +12,7 @@ import * as executions from "./executions.ts";
 import type { IdempotencyClaim } from "./idempotency.ts";
 import type { Gate, Settings } from "./keys.ts";
 import { migrate } from "./migrations.ts";
-import type { Reporter } from "./jobs.ts";
+import { DISPATCH_REPEAT_MS, type Reporter } from "./jobs.ts";
 import * as notifications from "./notifications.ts";
 import { paid } from "./outbox.ts";
 import type { JobView } from "./record.ts";
@@ -170,17 +170,18 @@ export class AccountObject extends DurableObject<Env> {
     if (this.#dispatching.has(name)) return;
     this.#dispatching.add(name);
     try {
-      for (let pause = REPEAT_FIRST_MS; ; pause = Math.min(pause * 2, REPEAT_MOST_MS)) {
-        const order = this.#run((account, now) => this.#orderOf(account, job_id, fence, now));
-        if (!order) return;
-        const answer = await this.ctx.exports.Dispatcher.dispatch(order).catch(
-          (error): executions.DispatchAnswer => ({
-            kind: "unknown",
-            reason: reasonOf(error),
-          }),
-        );
-        this.#run((account, now) => executions.dispatchAnswered(account, job_id, fence, answer, now));
-        if (answer.kind !== "unknown") return;
+      const until = Date.now() + DISPATCH_REPEAT_MS;
+      for (let pause = REPEAT_FIRST_MS; Date.now() < until; pause = Math.min(pause * 2, REPEAT_MOST_MS)) {
+        try {
+          const order = this.#run((account, now) => this.#orderOf(account, job_id, fence, now));
+          if (!order) return;
+          const answer = await this.ctx.exports.Dispatcher.dispatch(order);
+          this.#run((account, now) => executions.dispatchAnswered(account, job_id, fence, answer, now));
+          if (answer.kind !== "unknown") return;
+        } catch (error) {
+          // A fault on either side leaves the outcome unknown, as a lost answer does.
+          log("warn", "dispatch_fault", { job: job_id, fence, reason: reasonOf(error) });
+        }
         await scheduler.wait(pause);
       }
     } finally {

@@ -92,7 +92,12 @@ function list(state: PoolState, runner: Runner, message: Heartbeat, now: number)
     const name = executionName({ job, fence });
     if (state.freed.has(name)) continue;
     listed.set(name, { execution: { account, job, fence }, running_ms });
-    const seat = seats.seated.get(name) ?? state.seat(account, { job, fence }, runner, now - running_ms, now);
+    const known = seats.seated.get(name);
+    // Who lists it has it: a placement of the same fence elsewhere was made out of ignorance.
+    const elsewhere = known !== undefined && known.runner !== runner.entry.runner_id;
+    if (elsewhere) state.unseat(known, known.at, now);
+    const here = elsewhere ? undefined : known;
+    const seat = here ?? state.seat(account, { job, fence }, runner, now - running_ms, now);
     seat.confirmed_at = now;
     runner.health = reached(runner.health);
     if (seat.dropped) seat.unlisted = 0;

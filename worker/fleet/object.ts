@@ -27,8 +27,10 @@ export class FleetObject extends DurableObject<Env> {
     super(ctx, env);
     const started_at = Date.now();
     const stored = ctx.storage.kv.get<number>(GRACE_KEY);
-    if (stored === undefined) ctx.storage.kv.put(GRACE_KEY, started_at + START_GRACE_MS);
-    this.#watch = { started_at, grace_until: stored ?? started_at + START_GRACE_MS };
+    // One that is over, or was set by a clock that was wrong, is no grace of this start.
+    const lasts = stored !== undefined && stored > started_at && stored <= started_at + START_GRACE_MS;
+    if (!lasts) ctx.storage.kv.put(GRACE_KEY, started_at + START_GRACE_MS);
+    this.#watch = { started_at, grace_until: lasts ? stored : started_at + START_GRACE_MS };
     this.#roster = new RosterRows(ctx.storage.sql);
     this.#pool = new Pool(this.#roster, this.#watch);
     ctx.blockConcurrencyWhile(async () => {

@@ -57,14 +57,18 @@ async function store(
     ...(inRow ? { prompt: new TextDecoder().decode(prompt) } : {}),
     ...(idempotency ? { idempotency } : {}),
   };
+  let tries = 0;
   try {
-    const submitted = await caller.ask((account, keyHash) => account.submit(keyHash, order));
+    const submitted = await caller.ask((account, keyHash) => {
+      tries++;
+      return account.submit(keyHash, order);
+    });
     if (submitted.kind !== "stored") throw refusalIn(submitted);
-    if (submitted.replayed) forget();
+    if (submitted.replayed && tries === 1) forget();
     return submitted;
   } catch (error) {
-    // After an unknown outcome the job may be stored, and needs its prompt.
-    if (error instanceof ApiError && error.refusal.code !== "service_unavailable") forget();
+    // After an unknown outcome, of an earlier try too, the job may be stored, and needs its prompt.
+    if (error instanceof ApiError && error.refusal.code !== "service_unavailable" && tries <= 1) forget();
     throw error;
   }
 }
