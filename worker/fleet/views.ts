@@ -69,7 +69,7 @@ export function viewRunners({ runners }: PoolState): RunnerView[] {
       gpu: description?.gpu ?? null,
       classes: description?.classes.length ?? 0,
       enrolled_at: timeOf(enrolled_at),
-      last_heartbeat_at: runner.seen_at === 0 ? null : timeOf(runner.seen_at),
+      last_heartbeat_at: runner.beat ? timeOf(runner.seen_at) : null,
       executions: [...runner.listed.values()].map(({ execution, running_ms }) => ({ ...execution, running_ms })),
     };
   });
