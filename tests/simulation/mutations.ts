@@ -55,8 +55,8 @@ export const MUTATIONS: readonly Mutation[] = [
     name: "sync-timer",
     rule: "any open job keeps a sync due",
     file: "worker/account/timers.ts",
-    find: "links.fall(settings, now);\n  account.keepSyncing(now, links.nextLookIn(settings, now));",
-    put: "links.fall(settings, now);",
+    find: "links.forgetDue(settings, now);\n  account.keepSyncing(now, links.nextLookIn(settings, now));",
+    put: "links.forgetDue(settings, now);",
   },
   {
     name: "unused",

@@ -3,7 +3,7 @@ import { TIER_LIMITS, TIER_RETENTION } from "../../schemas/limits.ts";
 import type { Beat } from "../../schemas/runner-protocol.ts";
 import { settle } from "./admission.ts";
 import { openDelivery, sweepAt } from "./deliveries.ts";
-import { FleetLinks } from "./fleet-links.ts";
+import { FleetLinks, SYNC_WITHIN_MS } from "./fleet-links.ts";
 import { accept, deadlineOf, type Job, type Placement, type Step } from "./jobs.ts";
 import type { Key, RequestWindow, Settings } from "./keys.ts";
 import { owe, type Removal, removalsAtEnd, removalsAtExpiry } from "./outbox.ts";
@@ -34,9 +34,6 @@ interface Acceptance {
   readonly at: number;
   readonly running_ms: number;
 }
-
-/** A placement makes the next full sync due within this time; any open job keeps one due. */
-export const SYNC_WITHIN_MS = 20_000;
 
 /** What an account keeps of ended jobs (contract section 6); an object's database may hold 10 GB. */
 const MAX_KEPT_JOBS = 1_000_000;

@@ -10,8 +10,10 @@ export const SPILL_AFTER_MS = 5_000;
 /** More executions than an account can have at once: 20 keys of 50 slots. */
 const MAX_HOLDS = 1000;
 
-/** Between two looks at the conversations. An applied placement is confirmed within the longer one. */
-const LOOK_MS = { least: 1_000, most: 20_000 };
+/** A placement makes the next full sync due within this time, and any open job keeps one due. */
+export const SYNC_WITHIN_MS = 20_000;
+/** No conversation is looked at sooner again. */
+const LOOK_AGAIN_MS = 1_000;
 
 /** Enough to tell the keys of one account apart. */
 const KEY_NAME_LENGTH = 8;
@@ -150,7 +152,7 @@ export class FleetLinks {
   }
 
   /** Those conversations in which everything is due to be said again say it with their next request. */
-  fall(settings: Settings, now: number): void {
+  forgetDue(settings: Settings, now: number): void {
     for (const [pool, link] of this.#links) {
       if ((pool === settings.pool || link.engaged) && now >= link.fullDueAt) link.forget();
     }
@@ -166,6 +168,6 @@ export class FleetLinks {
     }
     // What is to be said anyway needs no further look.
     const waits = times.filter(Number.isFinite).map((time) => time - now);
-    return Math.max(LOOK_MS.least, Math.min(LOOK_MS.most, ...waits));
+    return Math.max(LOOK_AGAIN_MS, Math.min(SYNC_WITHIN_MS, ...waits));
   }
 }

@@ -54,7 +54,7 @@ function fireSync(account: Account, now: number): void {
   const { store, links, mustSettings: settings } = account;
   store.clearTimer("sync", "");
   if (store.inPhases(["ready", "placed", "running"], 1).length === 0 && !links.unsaid) return;
-  links.fall(settings, now);
+  links.forgetDue(settings, now);
   account.keepSyncing(now, links.nextLookIn(settings, now));
   account.owes({ kind: "sync" });
 }
