@@ -15,6 +15,7 @@ export const ERROR_STATUS = {
   not_found: 404,
   method_not_allowed: 405,
   job_not_finished: 409,
+  webhook_not_redeliverable: 409,
   payload_too_large: 413,
   unsupported_media_type: 415,
   invalid_prompt: 422,

@@ -7,7 +7,7 @@ import { MAX_ATTEMPTS, MAX_METADATA_BYTES } from "./limits.ts";
 export const Timestamp = v.pipe(v.string(), v.isoTimestamp());
 
 /** Words for the reader of the API's document; a validator passes over them. */
-const timestamp = (words: string) => v.pipe(Timestamp, v.description(words));
+export const timestamp = (words: string) => v.pipe(Timestamp, v.description(words));
 
 /** Spec section 3 and contract section 1. The last three are terminal and never change again. */
 export const JobStatus = v.picklist(["queued", "running", "completed", "failed", "cancelled"]);

@@ -29,6 +29,9 @@ export const ADDRESS_REQUESTS_PER_WINDOW = 60;
 export const MAX_KEYS = 20;
 export const MAX_NEW_KEYS_PER_DAY = 20;
 
+/** Redeliveries that an account may ask for in one window (contract section 2). */
+export const MAX_REDELIVERIES_PER_WINDOW = 10;
+
 /** Share of GPU time relative to the other tiers (design: fairness). */
 export const TIER_WEIGHT: Readonly<Record<Tier, number>> = { free: 1, pro: 4, enterprise: 16 };
 

@@ -10,6 +10,7 @@ const USAGE = `Usage: npm run --silent admin -- COMMAND
   accounts set-tier --account ID --tier free|pro|enterprise
   accounts suspend --account ID
   accounts resume --account ID
+  accounts new-webhook-secret --account ID
   keys create --account ID --name NAME
   keys revoke --account ID --key FIRST_12
   runners token [--pool POOL] [--seats N]
@@ -75,6 +76,8 @@ function callOf(command: string, given: Partial<Record<Name, string>>): Call {
       return { method: "POST", path: `${account()}/suspend`, body: {} };
     case "accounts resume":
       return { method: "POST", path: `${account()}/resume`, body: {} };
+    case "accounts new-webhook-secret":
+      return { method: "POST", path: `${account()}/webhook-secret`, body: {} };
     case "keys create":
       return { method: "POST", path: `${account()}/keys`, body: { name: need("name") } };
     case "keys revoke":

@@ -11,6 +11,7 @@ import { outputs } from "./outputs/route.ts";
 import { rateHeaders } from "./rate-headers.ts";
 import { documents } from "./routes/documents.ts";
 import { jobRoutes } from "./routes/jobs.ts";
+import { parseEventQuery, presentEvents, UNKNOWN_EVENT } from "./routes/notifications.ts";
 import { edgeKeys } from "./runners/edge-keys.ts";
 import { runnerRoutes } from "./runners/routes.ts";
 
@@ -49,6 +50,17 @@ function v1(switches: Switches) {
     .all("/jobs", onlyMethods("GET, HEAD, OPTIONS, POST"))
     .all("/jobs/:job_id", onlyMethods("DELETE, GET, HEAD, OPTIONS"))
     .all("/jobs/:job_id/cancel", onlyMethods("OPTIONS, POST"))
+    .all("/jobs/:job_id/webhook", onlyMethods("GET, HEAD, OPTIONS"))
+    .all("/jobs/:job_id/webhook/redeliver", onlyMethods("OPTIONS, POST"))
+    .get("/events", async (c) => {
+      const caller = c.get("caller");
+      const query = parseEventQuery(c.req.query());
+      if (!query.ok) throw await caller.refuse(query.refusal);
+      const page = await caller.ask((account, keyHash) => account.listEvents(keyHash, query.page));
+      if (page === "unknown") throw new ApiError(UNKNOWN_EVENT);
+      return c.json(await presentEvents(c.env, page));
+    })
+    .all("/events", onlyMethods("GET, HEAD, OPTIONS"))
     .all("*", async (c) => {
       throw await c.get("caller").refuse(refusalOf("not_found"));
     });

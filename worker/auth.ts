@@ -74,9 +74,10 @@ function pass(c: AuthContext, gate: Gate): void {
   throw rateLimited(gate.window?.reset_at ?? Date.now());
 }
 
-function rateLimited(reset_at: number): ApiError {
+/** @param what which window is used up; the answer says when it resets */
+export function rateLimited(reset_at: number, what = "Too many requests."): ApiError {
   const seconds = Math.max(1, Math.ceil((reset_at - Date.now()) / 1000));
-  return new ApiError(refusalOf("rate_limit_exceeded", `Too many requests. The window resets in ${seconds} s.`), {
+  return new ApiError(refusalOf("rate_limit_exceeded", `${what} The window resets in ${seconds} s.`), {
     "Retry-After": String(seconds),
   });
 }

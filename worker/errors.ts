@@ -20,6 +20,8 @@ const WORDS: Partial<Record<ErrorCode, string>> = {
   account_suspended: "This account is suspended. Contact support.",
   job_not_found: "There is no such job.",
   job_not_finished: "This job has not ended. Cancel it first.",
+  webhook_not_redeliverable:
+    "There is nothing to deliver again: the job has not ended, has no webhook_url, or is being delivered right now.",
   not_found: "There is nothing at this address.",
   internal_error: "The service failed. It was not your request; try again.",
   service_unavailable: "The service is busy. Try again shortly.",

@@ -7,6 +7,7 @@ export { AccountObject } from "./account/object.ts";
 export { AddressObject } from "./address-limiter.ts";
 export { FleetObject } from "./fleet/object.ts";
 export { Dispatcher } from "./runners/dispatcher.ts";
+export { Courier } from "./webhooks/courier.ts";
 
 /**
  * The Worker as the local start runs it; no deploy bundle contains this file. Its switches work only while the service's own

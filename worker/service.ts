@@ -8,6 +8,6 @@ export function service(switches: Switches) {
   const app = createApp(switches);
   return {
     fetch: (request, env, ctx) => app.fetch(request, env, ctx),
-    queue: (batch, env) => consumeWebhooks(batch, env, switches.webhookTargets(env)),
+    queue: (batch, env, ctx) => consumeWebhooks(batch, ctx.exports.Courier, switches.webhookTargets(env)),
   } satisfies ExportedHandler<Env, WebhookMessage>;
 }

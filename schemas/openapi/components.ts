@@ -18,7 +18,15 @@ import {
 } from "../job.ts";
 import { JsonObject } from "../json.ts";
 import { KeyLimits, MAX_CLASS_NAME, MAX_METADATA_BYTES, MAX_NODES, Tier } from "../limits.ts";
-import { CancelledNotification, CompletedNotification, FailedNotification } from "../webhook.ts";
+import {
+  CancelledNotification,
+  CompletedNotification,
+  DeliveryAttempt,
+  FailedNotification,
+  JobEvent,
+  JobEventList,
+  WebhookDelivery,
+} from "../webhook.ts";
 import { type Schema, schemaRef } from "./operation.ts";
 
 /** The named schemas of the document: those that validate, in the words of JSON Schema. */
@@ -43,6 +51,10 @@ export const NAMED = {
   CompletedNotification,
   FailedNotification,
   CancelledNotification,
+  DeliveryAttempt,
+  WebhookDelivery,
+  JobEvent,
+  JobEventList,
 };
 
 const DESCRIPTIONS: Readonly<Partial<Record<keyof typeof NAMED, string>>> = {
@@ -85,6 +97,10 @@ const DESCRIPTIONS: Readonly<Partial<Record<keyof typeof NAMED, string>>> = {
   CompletedNotification: "The notification of a completed job.",
   FailedNotification: "The notification of a failed job.",
   CancelledNotification: "The notification of a cancelled job.",
+  DeliveryAttempt: "One attempt to deliver a job's webhook.",
+  WebhookDelivery: "How the delivery of a job's webhook stands, and every attempt of it.",
+  JobEvent: "The end of a job.",
+  JobEventList: "A page of the account's events.",
 };
 
 const CONFIG = {

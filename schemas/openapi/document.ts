@@ -4,6 +4,7 @@ import { JOB_PATHS } from "./jobs.ts";
 import { LIMIT_PATHS } from "./limits.ts";
 import { type Parameter, schemaRef } from "./operation.ts";
 import { PUBLIC_PATHS } from "./public.ts";
+import { NOTIFICATION_PATHS } from "./notifications.ts";
 import { SHARED_REFUSALS } from "./refusals.ts";
 import { WEBHOOKS } from "./webhooks.ts";
 
@@ -78,11 +79,12 @@ export const openApiDocument = () => ({
   security: [{ apiKey: [] }],
   tags: [
     { name: "Jobs", description: "Submit workflows and see what becomes of them." },
+    { name: "Notifications", description: "How webhooks were delivered, and what has ended." },
     { name: "Limits", description: "What a key may use." },
     { name: "Outputs", description: "The pictures and other files that jobs have made." },
     { name: "Service", description: "The service itself. Needs no key." },
   ],
-  paths: { ...JOB_PATHS, ...LIMIT_PATHS, ...PUBLIC_PATHS },
+  paths: { ...JOB_PATHS, ...NOTIFICATION_PATHS, ...LIMIT_PATHS, ...PUBLIC_PATHS },
   webhooks: WEBHOOKS,
   components: {
     securitySchemes: {

@@ -1,6 +1,6 @@
 import type { JobList, JobRecord } from "../job.ts";
 import { type KeyLimits, TIER_LIMITS } from "../limits.ts";
-import { webhookPayload } from "../webhook.ts";
+import { type JobEventList, type WebhookDelivery, webhookPayload } from "../webhook.ts";
 
 /** The job of the document's examples, in every state. */
 
@@ -101,4 +101,42 @@ export const NOTIFICATIONS = {
   "job.completed": webhookPayload(COMPLETED),
   "job.failed": webhookPayload(FAILED),
   "job.cancelled": webhookPayload(CANCELLED),
+};
+
+export const DELIVERY: WebhookDelivery = {
+  job_id: JOB_ID,
+  event_id: `evt_${JOB_ID}`,
+  target: "https://hooks.example.com",
+  status: "pending",
+  attempts: 1,
+  last_status: 503,
+  next_attempt_at: "2026-03-01T12:00:10.630Z",
+  log: [
+    {
+      round: 1,
+      attempt: 1,
+      at: "2026-03-01T12:00:09.502Z",
+      delivered: false,
+      message:
+        "The receiver answered 503 after 128 ms. It says that it is not available. Check that the application is running.",
+      failure: "http_5xx",
+      status: 503,
+      duration_ms: 128,
+      answer: "upstream is restarting",
+      webhook_id: "4b8f0b3e-52a7-4b0e-9d0b-5a4d9b5e8f6c",
+    },
+  ],
+};
+
+export const EVENTS: JobEventList = {
+  events: [
+    {
+      id: `evt_${JOB_ID}`,
+      type: "job.completed",
+      occurred_at: "2026-03-01T12:00:09.480Z",
+      job: webhookPayload(COMPLETED) as JobEventList["events"][number]["job"],
+    },
+  ],
+  has_more: false,
+  next_after: "MTI4",
 };

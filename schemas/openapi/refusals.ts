@@ -33,6 +33,26 @@ const REFUSALS = {
   job_not_found: { code: "job_not_found", message: "There is no such job." },
   not_found: { code: "not_found", message: "There is nothing at this address." },
   job_not_finished: { code: "job_not_finished", message: "This job has not ended. Cancel it first." },
+  webhook_not_redeliverable: {
+    code: "webhook_not_redeliverable",
+    message:
+      "There is nothing to deliver again: the job has not ended, has no webhook_url, or is being delivered right now.",
+  },
+  no_webhook: { code: "not_found", message: "This job was submitted without webhook_url." },
+  too_many_redeliveries: {
+    code: "rate_limit_exceeded",
+    message: "At most 10 redeliveries of an account may be asked for in a minute. The window resets in 12 s.",
+  },
+  bad_after: {
+    code: "invalid_request",
+    message: "after must be the next_after of an earlier page, or an event's id.",
+    details: { field: "after" },
+  },
+  event_gone: {
+    code: "invalid_request",
+    message: "after names an event that is not kept any more. Leave it out to begin with the oldest one.",
+    details: { field: "after" },
+  },
   invalid_json: { code: "invalid_json", message: "The body is not valid JSON in UTF-8." },
   body_not_an_object: { code: "invalid_request", message: "The body must be a JSON object." },
   prompt_missing: {
@@ -135,6 +155,9 @@ const REFUSALS = {
     message: "This address allows DELETE, GET, HEAD, OPTIONS.",
   },
   wrong_method_for_cancel: { code: "method_not_allowed", message: "This address allows OPTIONS, POST." },
+  wrong_method_for_redeliver: { code: "method_not_allowed", message: "This address allows OPTIONS, POST." },
+  wrong_method_for_webhook: { code: "method_not_allowed", message: "This address allows GET, HEAD, OPTIONS." },
+  wrong_method_for_events: { code: "method_not_allowed", message: "This address allows GET, HEAD, OPTIONS." },
   wrong_method_for_limits: { code: "method_not_allowed", message: "This address allows GET, HEAD, OPTIONS." },
   internal_error: {
     code: "internal_error",
@@ -159,11 +182,12 @@ const WHAT: Readonly<Record<ErrorCode, string>> = {
   not_found: "There is nothing at this address, or not with this method.",
   method_not_allowed: "Any other method at this address.",
   job_not_finished: "The job has not ended.",
+  webhook_not_redeliverable: "The job has not ended, has no webhook URL, or a round of deliveries is under way.",
   payload_too_large: "The body is larger than `details.max_bytes`.",
   unsupported_media_type: "The body is not `application/json`, or it is compressed.",
   invalid_prompt: "The workflow can't run; `details.node_errors` says why, by node.",
   idempotency_key_reused: "The Idempotency-Key belongs to a submission with another body.",
-  rate_limit_exceeded: "The window's requests are used up, or too many requests wait at once.",
+  rate_limit_exceeded: "The window's requests or redeliveries are used up, or too many requests wait at once.",
   queue_full: "All slots and queue places of this key are taken.",
   internal_error: "The service failed.",
   service_unavailable: "The service is overloaded for the moment.",

@@ -4,9 +4,11 @@ import {
   begin,
   CLAIM_MS,
   type Delivery,
+  expireClaim,
   finishAttempt,
   MAX_IN_FLIGHT,
   openDelivery,
+  reopen,
   sweep,
   sweepAt,
 } from "../../worker/account/deliveries.ts";
@@ -27,11 +29,17 @@ function finished(delivery: Delivery, result: AttemptResult, now: number): Deliv
   return next;
 }
 
+function expired(delivery: Delivery, now: number): Delivery {
+  const next = expireClaim(delivery, now);
+  if (!next) throw new Error("No claim has run out.");
+  return next;
+}
+
 describe("begin", () => {
   test("is granted once, for 15 s", () => {
-    const first = begin(fresh(), 1, 0, NOW);
-    expect(first).toMatchObject({ kind: "granted", n: 1, delivery: { claimed_until: NOW + 15_000 } });
-    expect(begin(first.delivery, 1, 0, NOW + 14_999).kind).toBe("done");
+    const first = granted(fresh(), NOW);
+    expect(first).toMatchObject({ n: 1, claimed_until: NOW + 15_000 });
+    expect(begin(first, 1, 0, NOW + 14_999)).toEqual({ kind: "done" });
   });
 
   test("is early before it is due, and says when to come back", () => {
@@ -49,16 +57,56 @@ describe("begin", () => {
     );
   });
 
-  test("uses up the attempt of a claim that expired, and puts the next one off", () => {
-    const answer = begin(granted(fresh(), NOW), 1, 0, NOW + CLAIM_MS);
-    expect(answer).toMatchObject({ kind: "early", retry_in_s: 1, delivery: { n: 1, last_failure: "claim_expired" } });
-    expect(begin(answer.delivery, 1, 0, NOW + CLAIM_MS + 1_000)).toMatchObject({ kind: "granted", n: 2 });
+  test("is on time when the queue's clock is a little fast, and never earlier", () => {
+    const failedOnce = finished(granted(fresh(), NOW), FAILED, NOW);
+    expect(begin(failedOnce, 1, 0, NOW + 979)).toEqual({ kind: "early", retry_in_s: 1 });
+    expect(begin(failedOnce, 1, 0, NOW + 980).kind).toBe("granted");
   });
 
   test("waits while 50 of the account are in flight, which is no attempt", () => {
     expect(begin(fresh(), 1, MAX_IN_FLIGHT - 1, NOW).kind).toBe("granted");
     const full = begin(fresh(), 1, MAX_IN_FLIGHT, NOW);
-    expect(full).toEqual({ kind: "done", delivery: fresh() });
+    expect(full).toEqual({ kind: "deferred", delivery: { ...fresh(), deferred: true } });
+    expect(granted({ ...fresh(), deferred: true }, NOW).deferred).toBeUndefined();
+  });
+});
+
+describe("expireClaim", () => {
+  test("leaves alone what is not in flight, or still may be", () => {
+    expect(expireClaim(fresh(), NOW + 99_000)).toBeUndefined();
+    expect(expireClaim(granted(fresh(), NOW), NOW + CLAIM_MS - 1)).toBeUndefined();
+  });
+
+  test("uses up the attempt, and puts the next one 1, 5 and 30 s after the claim's end", () => {
+    let delivery = fresh();
+    let now = NOW;
+    for (const [n, wait] of [
+      [1, 1_000],
+      [2, 5_000],
+      [3, 30_000],
+    ] as const) {
+      delivery = expired(granted(delivery, now), now + CLAIM_MS + 4_000);
+      expect(delivery).toMatchObject({ status: "pending", n, last_failure: "claim_expired" });
+      expect(delivery.due_at).toBe(now + CLAIM_MS + wait);
+      now = delivery.due_at;
+    }
+    expect(expired(granted(delivery, now), now + CLAIM_MS)).toMatchObject({ status: "failed", n: 4 });
+  });
+});
+
+describe("reopen", () => {
+  test("begins a round of its own, whatever became of the last one", () => {
+    const delivered = finished(granted(fresh(), NOW), { ok: true, status: 200 }, NOW);
+    expect(reopen(delivered, "request", NOW + 9)).toEqual({
+      ...openDelivery(jobId(1), 2, NOW + 9),
+      request: "request",
+    });
+    expect(reopen({ ...delivered, status: "failed", round: 7 }, "request", NOW)?.round).toBe(8);
+  });
+
+  test("begins none while one is under way", () => {
+    expect(reopen(fresh(), "request", NOW)).toBeUndefined();
+    expect(reopen(granted(fresh(), NOW), "request", NOW)).toBeUndefined();
   });
 });
 
@@ -89,7 +137,7 @@ describe("finishAttempt", () => {
     expect(sweepAt(delivered)).toBeUndefined();
   });
 
-  test("hears nothing of another attempt, another round, or one that is not in flight", () => {
+  test("hears nothing of another attempt, another round, or one that is over", () => {
     const first = granted(fresh(), NOW);
     expect(finishAttempt(first, 1, 2, FAILED, NOW)).toBeUndefined();
     expect(finishAttempt(first, 2, 1, FAILED, NOW)).toBeUndefined();
@@ -98,9 +146,24 @@ describe("finishAttempt", () => {
     expect(finishAttempt(over, 1, 1, FAILED, NOW)).toBeUndefined();
   });
 
-  test("hears nothing of a claim that was seen to expire", () => {
-    const swept = sweep(granted(fresh(), NOW), NOW + CLAIM_MS + 5_000).delivery;
-    expect(finishAttempt(swept, 1, 1, { ok: true, status: 200 }, NOW + CLAIM_MS + 5_001)).toBeUndefined();
+  describe("after its claim was seen to run out", () => {
+    const swept = expired(granted(fresh(), NOW), NOW + CLAIM_MS + 5_000);
+
+    test("still ends the round with a success", () => {
+      const late = finished(swept, { ok: true, status: 200 }, NOW + 60_000);
+      expect(late).toMatchObject({ status: "delivered", n: 1, last_status: 200 });
+      expect(late.last_failure).toBeUndefined();
+    });
+
+    test("tells what failed, and does not put the next attempt off", () => {
+      const late = finished(swept, FAILED, NOW + 60_000);
+      expect(late).toMatchObject({ status: "pending", n: 1, due_at: swept.due_at, last_failure: "http_5xx" });
+    });
+
+    test("is not heard once the next attempt was granted", () => {
+      const second = granted(swept, NOW + 60_000);
+      expect(finishAttempt(second, 1, 1, { ok: true, status: 200 }, NOW + 60_001)).toBeUndefined();
+    });
   });
 });
 
@@ -111,33 +174,22 @@ describe("sweep", () => {
   });
 
   test("sends a fresh message for one that did not come, and looks again 20 s on", () => {
-    expect(sweep(fresh(), NOW + 20_000)).toEqual({ delivery: fresh(), send: true, next_at: NOW + 40_000 });
+    expect(sweep(fresh(), NOW + 20_000)).toEqual({ send: true, next_at: NOW + 40_000 });
   });
 
   test("leaves an attempt in flight alone", () => {
-    const first = granted(fresh(), NOW);
-    expect(sweep(first, NOW + 1_000)).toEqual({ delivery: first, send: false, next_at: NOW + 20_000 });
+    expect(sweep(granted(fresh(), NOW), NOW + 1_000)).toEqual({ send: false, next_at: NOW + 20_000 });
   });
 
-  test("tries again after an expired claim", () => {
-    const now = NOW + 20_000;
-    const swept = sweep(granted(fresh(), NOW), now);
-    expect(swept).toMatchObject({ send: true, delivery: { n: 1, due_at: now + 1_000 }, next_at: now + 21_000 });
+  test("tries again at once after a claim that ran out, where the next attempt is due by then", () => {
+    const now = NOW + CLAIM_MS + 5_000;
+    const swept = expired(granted(fresh(), NOW), now);
+    expect(swept.due_at).toBeLessThanOrEqual(now);
+    expect(sweep(swept, now)).toEqual({ send: true, next_at: now + 20_000 });
   });
 
-  test("ends the round with its fourth expired claim: there is never a fifth attempt", () => {
-    let delivery = fresh();
-    let now = NOW;
-    for (let n = 1; n <= 4; n++) {
-      delivery = granted(delivery, now);
-      expect(delivery.n).toBe(n);
-      now += 20_000;
-      const swept = sweep(delivery, now);
-      delivery = swept.delivery;
-      expect(swept.send).toBe(n < 4);
-      if (n < 4) now = delivery.due_at;
-    }
-    expect(delivery).toMatchObject({ status: "failed", n: 4, last_failure: "claim_expired" });
-    expect(sweep(delivery, now + 99_000).next_at).toBeUndefined();
+  test("is over with the round", () => {
+    const delivered = finished(granted(fresh(), NOW), { ok: true, status: 200 }, NOW);
+    expect(sweep(delivered, NOW + 99_000)).toEqual({ send: false, next_at: undefined });
   });
 });

@@ -5,10 +5,11 @@ import { beginDelivery, finishDelivery } from "../../worker/account/notification
 import { fire } from "../../worker/account/timers.ts";
 import { BY, completed, jobId, NOW, openAccount, owed, place, row, SECRET, send } from "./fixture.ts";
 
-/** What webhooks/consumer.ts does with a message, over the rows. */
+/** What webhooks/courier.ts does with a message, over the rows. */
 
 const URL = "https://hooks.example/a";
 const FAILED = {
+  attempt_id: "first",
   ok: false,
   status: 503,
   failure: "http_5xx",
@@ -16,6 +17,8 @@ const FAILED = {
   duration_ms: 40,
   answer: "down",
 } as const;
+
+const OK = { attempt_id: "third", ok: true, status: 200, started_at: NOW, duration_ms: 1 } as const;
 
 /** Ends job `n`, which owes its webhook. */
 function notify(account: Account, n: number, now = NOW): void {
@@ -37,7 +40,7 @@ test("a message gets URL, secret and record of the ended job, once", () => {
     kind: "granted",
     n: 1,
     url: URL,
-    secret: SECRET,
+    secrets: [SECRET],
     view: { record: { job_id: jobId(1), status: "completed" } },
   });
   expect(begun(account, 1)).toEqual({ kind: "done" });
@@ -67,7 +70,7 @@ test("a success ends the round, its timer and every later message", () => {
   const { account } = openAccount();
   notify(account, 1);
   begun(account, 1);
-  const ok = { ok: true, status: 200, started_at: NOW, duration_ms: 12 };
+  const ok = { attempt_id: "second", ok: true, status: 200, started_at: NOW, duration_ms: 12 };
   expect(finishDelivery(account, jobId(1), 1, 1, ok, NOW)).toBeNull();
   expect(account.store.delivery(jobId(1))).toMatchObject({ status: "delivered", n: 1 });
   expect(sweepTimer(account, 1)).toBeUndefined();
@@ -109,11 +112,12 @@ describe("with 50 deliveries of the account in flight", () => {
 
   test("each one that finishes sends the one that has waited longest", () => {
     const account = crowded();
+    for (const n of [51, 52]) expect(begun(account, n, NOW + 150)).toEqual({ kind: "done" });
     for (const [done, next] of [
       [7, 51],
       [8, 52],
     ] as const) {
-      finishDelivery(account, jobId(done), 1, 1, { ok: true, status: 200, started_at: NOW, duration_ms: 1 }, NOW + 200);
+      finishDelivery(account, jobId(done), 1, 1, OK, NOW + 200);
       expect(owed(account)).toEqual([{ kind: "deliver", job_id: jobId(next), round: 1, delay_s: 0 }]);
       expect(begun(account, next, NOW + 201).kind).toBe("granted");
     }
@@ -123,5 +127,56 @@ describe("with 50 deliveries of the account in flight", () => {
   test("a claim that ran out counts no more", () => {
     const account = crowded();
     expect(begun(account, 53, NOW + 100 + 15_000).kind).toBe("granted");
+  });
+
+  test("two that finish before either message is heard send two different ones", () => {
+    const account = crowded();
+    for (const n of [51, 52, 53]) begun(account, n, NOW + 150);
+    finishDelivery(account, jobId(1), 1, 1, OK, NOW + 200);
+    finishDelivery(account, jobId(2), 1, 1, OK, NOW + 201);
+    const sent = owed(account).flatMap((effect) => (effect.kind === "deliver" ? [effect.job_id] : []));
+    expect(sent).toEqual([jobId(51), jobId(52)]);
+  });
+
+  test("what its sweep sends meanwhile is sent by nobody else", () => {
+    const account = crowded();
+    begun(account, 53, NOW + 150);
+    finishDelivery(account, jobId(1), 1, 1, OK, NOW + 200);
+    expect(begun(account, 53, NOW + 201).kind).toBe("granted");
+    owed(account);
+    finishDelivery(account, jobId(2), 1, 1, OK, NOW + 202);
+    expect(owed(account)).toEqual([]);
+  });
+});
+
+describe("the log", () => {
+  const log = (account: Account) => account.store.attempts(jobId(1)).map(({ n, failure, ok }) => [n, failure ?? ok]);
+
+  test("has a row for an attempt whose claim ran out, and the truth when that comes late", () => {
+    const { account } = openAccount();
+    notify(account, 1);
+    begun(account, 1);
+    const timer = sweepTimer(account, 1);
+    if (!timer) throw new Error("No sweep stands.");
+    fire(account, timer, timer.due_at);
+    expect(account.store.attempts(jobId(1))).toEqual([
+      { round: 1, n: 1, at: NOW, ok: false, failure: "claim_expired", duration_ms: 15_000 },
+    ]);
+    expect(finishDelivery(account, jobId(1), 1, 1, FAILED, NOW + 40_000)).not.toBeNull();
+    expect(log(account)).toEqual([[1, "http_5xx"]]);
+    begun(account, 1, NOW + 41_000);
+    expect(finishDelivery(account, jobId(1), 1, 2, OK, NOW + 41_050)).toBeNull();
+    expect(log(account)).toEqual([
+      [1, "http_5xx"],
+      [2, true],
+    ]);
+  });
+
+  test("says so too where a message comes before the sweep", () => {
+    const { account } = openAccount();
+    notify(account, 1);
+    begun(account, 1);
+    expect(begun(account, 1, NOW + 16_500)).toMatchObject({ kind: "granted", n: 2 });
+    expect(log(account)).toEqual([[1, "claim_expired"]]);
   });
 });

@@ -4,7 +4,16 @@ import type { Delivery } from "../../worker/account/deliveries.ts";
 import type { IdempotencyEntry } from "../../worker/account/idempotency.ts";
 import { type Job, type Phase, statusOf } from "../../worker/account/jobs.ts";
 import type { Key, RequestWindow, Settings } from "../../worker/account/keys.ts";
-import type { AccountStore, AttemptLog, PageFilter, StoredJob, Timer, TimerKind } from "../../worker/account/store.ts";
+import type {
+  AccountStore,
+  AttemptLog,
+  PageFilter,
+  StoredEvent,
+  StoredJob,
+  Timer,
+  TimerKind,
+  WindowName,
+} from "../../worker/account/store.ts";
 import { Journal, Table } from "./undo.ts";
 
 const byText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
@@ -30,6 +39,10 @@ export class MemoryStore implements AccountStore {
   readonly #files = new Table<string, readonly OutputDescription[]>(this.#journal);
   readonly #idempotency = new Table<string, IdempotencyEntry>(this.#journal);
   readonly #deliveries = new Table<string, Delivery>(this.#journal);
+  readonly #attempts = new Table<string, readonly AttemptLog[]>(this.#journal);
+  readonly #events = new Table<string, number>(this.#journal);
+  readonly #lastEvent = new Table<1, number>(this.#journal);
+  readonly #windows = new Table<WindowName, RequestWindow>(this.#journal);
   readonly #timers = new Table<string, Timer>(this.#journal);
   readonly #sequence = new Table<1, number>(this.#journal);
 
@@ -76,7 +89,8 @@ export class MemoryStore implements AccountStore {
   }
 
   deleteJob(id: string): void {
-    for (const table of [this.#deliveries, this.#files, this.#prompts, this.#jobs, this.#open]) table.delete(id);
+    const tables = [this.#events, this.#attempts, this.#deliveries, this.#files, this.#prompts, this.#jobs, this.#open];
+    for (const table of tables) table.delete(id);
     for (const kind of ["job", "delivery"] as const) this.clearTimer(kind, id);
   }
 
@@ -204,20 +218,53 @@ export class MemoryStore implements AccountStore {
 
   deliveriesInFlight(now: number): number {
     let count = 0;
-    for (const { status, claimed_until = 0 } of this.#deliveries.values())
-      if (status === "pending" && claimed_until > now) count++;
+    for (const { claimed_until = 0 } of this.#deliveries.values()) if (claimed_until > now) count++;
     return count;
   }
 
-  overdueDelivery(now: number): Delivery | undefined {
-    const overdue: Delivery[] = [];
-    for (const one of this.#deliveries.values())
-      if (one.status === "pending" && one.due_at <= now && one.claimed_until === undefined) overdue.push(one);
-    return first(overdue, (a, b) => a.due_at < b.due_at || (a.due_at === b.due_at && a.job_id < b.job_id));
+  firstDeferred(): Delivery | undefined {
+    const deferred: Delivery[] = [];
+    for (const one of this.#deliveries.values()) if (one.deferred) deferred.push(one);
+    return first(deferred, (a, b) => a.due_at < b.due_at || (a.due_at === b.due_at && a.job_id < b.job_id));
   }
 
-  /** Nothing reads it back. */
-  logAttempt(_id: string, _attempt: AttemptLog): void {}
+  logAttempt(id: string, attempt: AttemptLog): void {
+    const others = this.attempts(id).filter(({ round, n }) => round !== attempt.round || n !== attempt.n);
+    this.#attempts.set(
+      id,
+      [...others, attempt].sort((a, b) => a.round - b.round || a.n - b.n),
+    );
+  }
+
+  attempts = (id: string): AttemptLog[] => [...(this.#attempts.get(id) ?? [])];
+
+  forgetAttempts(id: string, round: number): void {
+    this.#attempts.set(
+      id,
+      this.attempts(id).filter((attempt) => attempt.round > round),
+    );
+  }
+
+  addEvent(job_id: string): void {
+    if (this.#events.has(job_id)) return;
+    const event = (this.#lastEvent.get(1) ?? 0) + 1;
+    this.#lastEvent.set(1, event);
+    this.#events.set(job_id, event);
+  }
+
+  eventOf = (job_id: string): number | undefined => this.#events.get(job_id);
+
+  events(after: number, limit: number): StoredEvent[] {
+    const found: StoredEvent[] = [];
+    for (const stored of this.#jobs.values()) {
+      const event = this.#events.get(stored.job.job_id);
+      if (event !== undefined && event > after) found.push({ event, ...stored });
+    }
+    return found.sort((a, b) => a.event - b.event).slice(0, limit);
+  }
+
+  window = (name: WindowName): RequestWindow | undefined => this.#windows.get(name);
+  putAccountWindow = (name: WindowName, window: RequestWindow): void => this.#windows.set(name, window);
 
   setTimer(kind: TimerKind, ref: string, due_at: number): void {
     this.#timers.set(timerName(kind, ref), { kind, ref, due_at, tries: 0 });

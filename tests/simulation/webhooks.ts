@@ -5,7 +5,7 @@ import type { AccountNode } from "./account-node.ts";
 import { holds } from "./violation.ts";
 import { Broken, type World } from "./world.ts";
 
-/** After a fault of the consumer's the queue brings the message again (worker/webhooks/consumer.ts). */
+/** After a fault of the consumer's the queue brings the message again (worker/webhooks/courier.ts). */
 const FAULT_RETRY_MS = 5_000;
 /** Beyond so many the queue gives a message up. */
 const MAX_RETRIES = 8;
@@ -58,7 +58,7 @@ export class Webhooks {
     );
     this.#claimed.set(claim, account.now + CLAIM_MS);
     const ok = world.chance(0.8) || !world.faulty;
-    const report = { ok, started_at: world.now, duration_ms: 1 };
+    const report = { attempt_id: attempt, ok, started_at: world.now, duration_ms: 1 };
     world.after(world.between(10, world.chance(0.2) ? 12_000 : 500), () => {
       this.#claimed.delete(claim);
       if (world.fault(0.03, "consumer dies")) return;

@@ -10,7 +10,7 @@ import { type AccountState, POISONED, type StoredObject } from "../chaos/inspect
  * is stored. `tests/chaos/` calls them at `/chaos/...`.
  */
 
-export { AddressObject, Dispatcher } from "../../worker/local.ts";
+export { AddressObject, Courier, Dispatcher } from "../../worker/local.ts";
 
 export class AccountObject extends ProductAccount {
   evict(): void {

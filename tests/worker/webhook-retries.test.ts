@@ -48,7 +48,7 @@ async function consume(account: TestAccount, jobs: readonly string[], round = 1)
   const batch = createMessageBatch<WebhookMessage>("darkroom-webhooks", messages);
   const delays = batch.messages.map((message) => vi.spyOn(message, "retry"));
   const ctx = createExecutionContext();
-  await worker.queue(batch, env);
+  await worker.queue(batch, env, ctx);
   const { explicitAcks, retryMessages } = await getQueueResult(batch, ctx);
   return {
     acked: explicitAcks,

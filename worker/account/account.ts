@@ -2,10 +2,11 @@ import type { Progress } from "../../schemas/job.ts";
 import { TIER_LIMITS, TIER_RETENTION } from "../../schemas/limits.ts";
 import type { Beat } from "../../schemas/runner-protocol.ts";
 import { settle } from "./admission.ts";
-import { openDelivery, sweepAt } from "./deliveries.ts";
+import { openDelivery } from "./deliveries.ts";
 import { FleetLinks, SYNC_WITHIN_MS } from "./fleet-links.ts";
 import { accept, deadlineOf, type Job, type Placement, type Step } from "./jobs.ts";
 import type { Key, RequestWindow, Settings } from "./keys.ts";
+import { openRound } from "./notifications.ts";
 import { owe, type Removal, removalsAtEnd, removalsAtExpiry } from "./outbox.ts";
 import type { AccountStore, StoredJob } from "./store.ts";
 
@@ -206,6 +207,7 @@ export class Account {
     const { account_id } = this.mustSettings;
     const { job_id } = job;
     this.owes({ kind: "wake", job_id });
+    this.store.addEvent(job_id);
     // The oldest leave early where an account keeps too many (contract section 6).
     if (this.store.span() > MAX_KEPT_JOBS || this.store.bytes() > MAX_KEPT_BYTES) {
       for (const old of this.store.oldestEnded(LEAVE_AT_ONCE)) this.remove(old, now);
@@ -213,10 +215,7 @@ export class Account {
     if (job.prompt_in === "row") this.store.deletePrompt(job_id);
     if (step.outputs) this.store.putFiles(job_id, step.outputs);
     if (job.webhook_url !== undefined) {
-      const delivery = openDelivery(job_id, 1, now);
-      this.store.putDelivery(delivery);
-      this.store.setTimer("delivery", job_id, sweepAt(delivery) ?? now);
-      this.owes({ kind: "deliver", job_id, round: 1, delay_s: 0 });
+      openRound(this, openDelivery(job_id, 1, now), now);
     }
     for (const removal of removalsAtEnd(account_id, job)) {
       owe(this.store, removal, now);

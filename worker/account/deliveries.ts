@@ -17,16 +17,20 @@ export interface Delivery {
   readonly claimed_until?: number;
   readonly last_status?: number;
   readonly last_failure?: DeliveryFailure;
+  /** The request that began this round, where one did: repeating it begins no other. */
+  readonly request?: string;
+  /** Its message came while too many of the account were in flight; the next one that ends sends another. */
+  readonly deferred?: true;
 }
 
 /** An attempt's answer must be in by then: the receiver's 10 s and the way there and back. */
 export const CLAIM_MS = 15_000;
 /** A message that did not come this long after it was due is taken to be lost. */
 export const SWEEP_MS = 20_000;
-/** After a claim's end, before the sweep looks: the consumer's answer may be on its way. */
+/** After a claim's end, before the sweep looks: the courier's report may be on its way. */
 const CLAIM_GRACE_MS = 5_000;
-/** Queues count delays in whole seconds and may round; a message this early is on time. */
-const EARLY_MS = 250;
+/** A queue's timer may fire this much before its time by the account's clock; the attempt is made then, not a second later. */
+const EARLY_MS = 20;
 /** Attempts of one account that may be in flight at once (contract section 5). */
 export const MAX_IN_FLIGHT = 50;
 
@@ -49,34 +53,51 @@ function unclaimed(delivery: Delivery): Omit<Delivery, "claimed_until"> {
   return rest;
 }
 
-/** A claim that ran out used up its attempt: nobody can say what the receiver saw. */
-function expireClaim(delivery: Delivery, now: number): Delivery {
-  if (delivery.claimed_until === undefined || delivery.claimed_until > now) return delivery;
-  return failed({ ...unclaimed(delivery), last_failure: "claim_expired" }, now);
+/** A message for it is on its way again. */
+export function undeferred(delivery: Delivery): Omit<Delivery, "deferred"> {
+  const { deferred: _, ...rest } = delivery;
+  return rest;
 }
 
-function failed(delivery: Delivery, now: number): Delivery {
+function failed(delivery: Delivery, at: number): Delivery {
   if (delivery.n >= MAX_DELIVERY_ATTEMPTS) return { ...delivery, status: "failed" };
-  return { ...delivery, due_at: now + (RETRY_DELAYS_S[delivery.n - 1] ?? 0) * 1000 };
+  return { ...delivery, due_at: at + (RETRY_DELAYS_S[delivery.n - 1] ?? 0) * 1000 };
+}
+
+/**
+ * The delivery without a claim that ran out: its attempt is used up, for nobody can say what the receiver saw. Undefined where
+ * no claim did. The other moves below take a delivery that has none.
+ */
+export function expireClaim(delivery: Delivery, now: number): Delivery | undefined {
+  const { claimed_until } = delivery;
+  if (claimed_until === undefined || claimed_until > now) return undefined;
+  const { last_status: _, ...rest } = unclaimed(delivery);
+  return failed({ ...rest, last_failure: "claim_expired" }, claimed_until);
+}
+
+/** A fresh round of attempts for an event whose round is over; undefined while one is under way. */
+export function reopen(delivery: Delivery, request: string, now: number): Delivery | undefined {
+  if (delivery.status === "pending") return undefined;
+  return { ...openDelivery(delivery.job_id, delivery.round + 1, now), request };
 }
 
 export type Begin =
   | { readonly kind: "granted"; readonly delivery: Delivery; readonly n: number }
   /** Not yet: hold the message back for that long. */
-  | { readonly kind: "early"; readonly delivery: Delivery; readonly retry_in_s: number }
-  /** Nothing for this message to do: over, in flight, another round, or too many in flight. */
-  | { readonly kind: "done"; readonly delivery: Delivery };
+  | { readonly kind: "early"; readonly retry_in_s: number }
+  /** Too many of the account are in flight. */
+  | { readonly kind: "deferred"; readonly delivery: Delivery }
+  /** Nothing for this message to do: over, in flight, or another round. */
+  | { readonly kind: "done" };
 
-/** A consumer holds a message for `round` and asks whether it may make the next attempt. Granted once, for CLAIM_MS. */
-export function begin(before: Delivery, round: number, inFlight: number, now: number): Begin {
-  const delivery = expireClaim(before, now);
+/** A message for `round` has come: whether the next attempt may be made. Granted once, for CLAIM_MS. */
+export function begin(delivery: Delivery, round: number, inFlight: number, now: number): Begin {
   if (delivery.status !== "pending" || delivery.round !== round || delivery.claimed_until !== undefined)
-    return { kind: "done", delivery };
-  if (now < delivery.due_at - EARLY_MS)
-    return { kind: "early", delivery, retry_in_s: Math.ceil((delivery.due_at - now) / 1000) };
-  if (inFlight >= MAX_IN_FLIGHT) return { kind: "done", delivery };
+    return { kind: "done" };
+  if (now < delivery.due_at - EARLY_MS) return { kind: "early", retry_in_s: secondsUntil(delivery.due_at, now) };
+  if (inFlight >= MAX_IN_FLIGHT) return { kind: "deferred", delivery: { ...delivery, deferred: true } };
   const n = delivery.n + 1;
-  return { kind: "granted", delivery: { ...delivery, n, claimed_until: now + CLAIM_MS }, n };
+  return { kind: "granted", delivery: { ...undeferred(delivery), n, claimed_until: now + CLAIM_MS }, n };
 }
 
 export interface AttemptResult {
@@ -86,8 +107,9 @@ export interface AttemptResult {
 }
 
 /**
- * What became of attempt `n`. Undefined where it is no longer the attempt in flight: its claim has expired.
- * A returned pending delivery says with `due_at` when the next attempt is.
+ * What became of attempt `n`. Undefined where that can't change anything any more: the round is over, or a later attempt was
+ * granted. A report that comes after its claim ran out still tells the truth, but does not put the next attempt off.
+ * A returned pending delivery says with `due_at` when that is.
  */
 export function finishAttempt(
   delivery: Delivery,
@@ -96,23 +118,23 @@ export function finishAttempt(
   result: AttemptResult,
   now: number,
 ): Delivery | undefined {
-  if (delivery.round !== round || delivery.n !== n || delivery.claimed_until === undefined) return undefined;
+  if (delivery.round !== round || delivery.n !== n || n === 0 || delivery.status !== "pending") return undefined;
   const { last_status: _s, last_failure: _f, ...rest } = unclaimed(delivery);
   const seen: Delivery = {
     ...rest,
     ...(result.status === undefined ? {} : { last_status: result.status }),
     ...(result.failure === undefined ? {} : { last_failure: result.failure }),
   };
-  return result.ok ? { ...seen, status: "delivered" } : failed(seen, now);
+  if (result.ok) return { ...seen, status: "delivered" };
+  return delivery.claimed_until === undefined ? seen : failed(seen, now);
 }
 
 /** The sweep's timer is due. `send`: the message is taken to be lost, a fresh one goes out. */
-export function sweep(
-  before: Delivery,
-  now: number,
-): { delivery: Delivery; send: boolean; next_at: number | undefined } {
-  const delivery = expireClaim(before, now);
+export function sweep(delivery: Delivery, now: number): { send: boolean; next_at: number | undefined } {
   const send = delivery.status === "pending" && delivery.claimed_until === undefined;
   const next_at = send ? Math.max(now, delivery.due_at) + SWEEP_MS : sweepAt(delivery);
-  return { delivery, send, next_at };
+  return { send, next_at };
 }
+
+/** Whole seconds to hold a message back, as queues count; 0: at once. */
+export const secondsUntil = (due_at: number, now: number): number => Math.max(0, Math.ceil((due_at - now) / 1000));

@@ -1,4 +1,5 @@
 import { TIER_LIMITS, type Tier, WINDOW_MS } from "../../schemas/limits.ts";
+import type { RetiredSecret } from "./webhook-secrets.ts";
 
 /** Who may ask, and how often: pure decisions on a key, its account and its request window. */
 
@@ -28,6 +29,8 @@ export interface Settings {
   readonly pool: string;
   /** Spec section 2.3: 64 hexadecimal characters. */
   readonly webhook_secret: string;
+  /** Replaced secrets that may still sign, the latest first. */
+  readonly retired_webhook_secrets?: readonly RetiredSecret[];
 }
 
 /** What the rate headers say. Times are epoch milliseconds. */
@@ -65,6 +68,12 @@ export function viewWindow(window: RequestWindow, limit: number, now: number): W
     remaining: Math.max(0, limit - used),
     reset_at: (opened_at === 0 ? now : opened_at) + WINDOW_MS,
   };
+}
+
+/** One more in a window of the account's; undefined where `limit` is reached. */
+export function takeFrom(window: RequestWindow, limit: number, now: number): RequestWindow | undefined {
+  const { opened_at, used } = current(window, now);
+  return used < limit ? { opened_at: opened_at === 0 ? now : opened_at, used: used + 1 } : undefined;
 }
 
 /** Whether a key may see anything now, counting nothing. */

@@ -43,6 +43,19 @@ export const MIGRATIONS: readonly { readonly name: string; readonly sql: readonl
       "CREATE INDEX timers_due ON timers (due_at)",
     ],
   },
+  {
+    name: "0002_webhooks",
+    sql: [
+      // The order in which jobs ended. A number is never given twice, whatever is removed.
+      "CREATE TABLE events (event INTEGER PRIMARY KEY AUTOINCREMENT, job_id TEXT NOT NULL UNIQUE)",
+      "INSERT INTO events (job_id) SELECT job_id FROM jobs WHERE phase = 'ended' ORDER BY seq",
+      "CREATE TABLE windows (name TEXT PRIMARY KEY, opened_at INTEGER NOT NULL, used INTEGER NOT NULL) WITHOUT ROWID",
+      "ALTER TABLE deliveries ADD COLUMN deferred INTEGER",
+      "CREATE INDEX deliveries_claimed ON deliveries (claimed_until) WHERE claimed_until IS NOT NULL",
+      "CREATE INDEX deliveries_deferred ON deliveries (deferred, due_at) WHERE deferred = 1",
+      "DROP INDEX deliveries_pending",
+    ],
+  },
 ];
 
 /** A short digest of a migration's text; enough to notice an edit. */

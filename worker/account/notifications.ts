@@ -1,8 +1,20 @@
 import type { Account } from "./account.ts";
-import { type AttemptResult, begin, type Delivery, finishAttempt, sweepAt } from "./deliveries.ts";
+import {
+  type AttemptResult,
+  begin,
+  CLAIM_MS,
+  type Delivery,
+  expireClaim,
+  finishAttempt,
+  secondsUntil,
+  sweep,
+  sweepAt,
+  undeferred,
+} from "./deliveries.ts";
 import { type JobView, viewJob } from "./record.ts";
+import { signingSecrets } from "./webhook-secrets.ts";
 
-/** What the webhook consumer asks of an account (design section 6, step 6). */
+/** What the webhook courier asks of an account, and what its sweep does (design section 6, step 6). */
 
 export type BeginAnswer =
   | {
@@ -10,42 +22,62 @@ export type BeginAnswer =
       readonly n: number;
       readonly url: string;
       readonly view: JobView;
-      /** Read at the time of each attempt; it travels in no message. */
-      readonly secret: string;
+      /** Read at the time of each attempt, the current one first; they travel in no message. */
+      readonly secrets: readonly string[];
     }
   | { readonly kind: "early"; readonly retry_in_s: number }
   | { readonly kind: "done" };
 
 /** Stores a delivery and its sweep's time. */
-function put(account: Account, delivery: Delivery): void {
+function putDelivery(account: Account, delivery: Delivery): void {
   account.store.putDelivery(delivery);
   const at = sweepAt(delivery);
   if (at === undefined) account.store.clearTimer("delivery", delivery.job_id);
   else account.store.setTimer("delivery", delivery.job_id, at);
 }
 
+/** A job's delivery as it stands now: an attempt whose claim ran out is over, and the log says so. */
+export function currentDelivery(account: Account, job_id: string, now: number): Delivery | undefined {
+  const { store } = account;
+  const delivery = store.delivery(job_id);
+  const expired = delivery && expireClaim(delivery, now);
+  if (!expired) return delivery;
+  const { round, n, claimed_until = now } = delivery;
+  const at = claimed_until - CLAIM_MS;
+  store.logAttempt(job_id, { round, n, at, duration_ms: CLAIM_MS, ok: false, failure: "claim_expired" });
+  putDelivery(account, expired);
+  return expired;
+}
+
 export function beginDelivery(account: Account, job_id: string, round: number, now: number): BeginAnswer {
   const stored = account.load(job_id);
-  const delivery = account.store.delivery(job_id);
+  const delivery = currentDelivery(account, job_id, now);
   if (stored?.job.webhook_url === undefined || !delivery) return { kind: "done" };
   const answer = begin(delivery, round, account.store.deliveriesInFlight(now), now);
-  if (answer.delivery !== delivery) put(account, answer.delivery);
-  if (answer.kind === "early") return { kind: "early", retry_in_s: answer.retry_in_s };
-  if (answer.kind === "done") return { kind: "done" };
-  const { webhook_secret } = account.mustSettings;
+  if (answer.kind === "deferred") {
+    account.store.putDelivery(answer.delivery);
+    return { kind: "done" };
+  }
+  if (answer.kind !== "granted") return answer;
+  putDelivery(account, answer.delivery);
   return {
     kind: "granted",
     n: answer.n,
     url: stored.job.webhook_url,
     view: viewJob(account, stored),
-    secret: webhook_secret,
+    secrets: signingSecrets(account.mustSettings, now),
   };
 }
 
 export interface AttemptReport extends AttemptResult {
+  /** X-Webhook-ID of the attempt. */
+  readonly attempt_id: string;
   readonly started_at: number;
   readonly duration_ms: number;
+  /** The first 1 KiB of the receiver's answer. */
   readonly answer?: string;
+  /** Which rule forbids the target, where it was not called. */
+  readonly rule?: string;
 }
 
 /** How long the message is to be held back for the next attempt; null where it is not needed any more. */
@@ -62,10 +94,32 @@ export function finishDelivery(
   if (!next) return null;
   const { started_at, ...seen } = report;
   account.store.logAttempt(job_id, { round, n, at: started_at, ...seen });
-  put(account, next);
-  const waiting = account.store.overdueDelivery(now);
-  if (waiting && waiting.job_id !== job_id) {
-    account.owes({ kind: "deliver", job_id: waiting.job_id, round: waiting.round, delay_s: 0 });
+  putDelivery(account, next);
+  const deferred = account.store.firstDeferred();
+  if (deferred) {
+    account.store.putDelivery(undeferred(deferred));
+    sendMessage(account, deferred, now);
   }
-  return next.status === "pending" ? { retry_in_s: Math.max(0, Math.ceil((next.due_at - now) / 1000)) } : null;
+  return next.status === "pending" ? { retry_in_s: secondsUntil(next.due_at, now) } : null;
+}
+
+/** A round of attempts begins. */
+export function openRound(account: Account, delivery: Delivery, now: number): void {
+  putDelivery(account, delivery);
+  sendMessage(account, delivery, now);
+}
+
+/** Owes the queue a message for the delivery's next attempt. */
+function sendMessage(account: Account, { job_id, round, due_at }: Delivery, now: number): void {
+  account.owes({ kind: "deliver", job_id, round, delay_s: secondsUntil(due_at, now) });
+}
+
+/** The sweep's timer is due: what the queue lost is sent again. */
+export function sweepDelivery(account: Account, job_id: string, now: number): void {
+  const { store } = account;
+  const delivery = currentDelivery(account, job_id, now);
+  const swept = delivery && sweep(delivery, now);
+  if (swept?.next_at === undefined) store.clearTimer("delivery", job_id);
+  else store.setTimer("delivery", job_id, swept.next_at);
+  if (delivery && swept?.send) sendMessage(account, delivery, now);
 }

@@ -21,6 +21,8 @@ import { Rows } from "./rows.ts";
 import type { PageFilter } from "./store.ts";
 import { backoff, fire, TIMERS_PER_ALARM } from "./timers.ts";
 import { Waits } from "./waits.ts";
+import * as webhooks from "./webhook-requests.ts";
+import { replaceWebhookSecret } from "./webhook-secrets.ts";
 
 /** More executions than an account can have at once. */
 const MAX_HELD = 1_000;
@@ -279,6 +281,21 @@ export class AccountObject extends DurableObject<Env> {
     return this.#run((account, now) => requests.deleteJob(account, key_hash, job_id, now));
   }
 
+  redeliver(key_hash: string, which: { job_id: string; request: string }): requests.Gated<webhooks.Redelivered> {
+    return this.#run((account, now) => webhooks.redeliver(account, key_hash, which, now));
+  }
+
+  readDelivery(key_hash: string, job_id: string): requests.Gated<webhooks.DeliveryRead> {
+    return this.#run((account, now) => webhooks.readDelivery(account, key_hash, job_id, now));
+  }
+
+  listEvents(
+    key_hash: string,
+    page: { after: webhooks.EventsAfter; limit: number },
+  ): requests.Gated<webhooks.EventPage | "unknown"> {
+    return this.#run((account, now) => webhooks.listEvents(account, key_hash, page, now));
+  }
+
   limits(key_hash: string): requests.Gated<KeyLimits> {
     return this.#run((account, now) => requests.limits(account, key_hash, now));
   }
@@ -306,7 +323,7 @@ export class AccountObject extends DurableObject<Env> {
     return this.#run((account, now) => executions.endExecution(account, job_id, fence, by, report, now));
   }
 
-  // What the webhook consumer asks; webhooks/consumer.ts calls these.
+  // What the webhook courier asks; webhooks/courier.ts calls these.
 
   beginDelivery(job_id: string, round: number): notifications.BeginAnswer {
     return this.#run((account, now) => notifications.beginDelivery(account, job_id, round, now));
@@ -333,6 +350,11 @@ export class AccountObject extends DurableObject<Env> {
 
   setSuspended(suspended: boolean): void {
     this.#run((account, now) => administration.setSuspended(account, suspended, now));
+  }
+
+  /** @param secret made by the caller: repeating the call is harmless */
+  replaceWebhookSecret(secret: string): void {
+    this.#run((account, now) => replaceWebhookSecret(account, secret, now));
   }
 
   addKey(key: administration.NewKey): administration.AddKey {

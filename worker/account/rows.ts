@@ -4,7 +4,16 @@ import type { Delivery } from "./deliveries.ts";
 import type { IdempotencyEntry } from "./idempotency.ts";
 import { type Job, type Phase, statusOf } from "./jobs.ts";
 import type { Key, RequestWindow, Settings } from "./keys.ts";
-import type { AccountStore, AttemptLog, PageFilter, StoredJob, Timer, TimerKind } from "./store.ts";
+import type {
+  AccountStore,
+  AttemptLog,
+  PageFilter,
+  StoredEvent,
+  StoredJob,
+  Timer,
+  TimerKind,
+  WindowName,
+} from "./store.ts";
 
 type SqlValue = string | number | null;
 type Row = Record<string, unknown>;
@@ -134,7 +143,7 @@ export class Rows implements AccountStore {
   }
 
   deleteJob(id: string): void {
-    for (const table of ["attempts", "deliveries", "files", "prompts", "jobs"]) {
+    for (const table of ["events", "attempts", "deliveries", "files", "prompts", "jobs"]) {
       this.#sql.exec(`DELETE FROM ${table} WHERE job_id = ?`, id);
     }
     this.#sql.exec("DELETE FROM timers WHERE ref = ? AND kind IN ('job', 'delivery')", id);
@@ -333,25 +342,23 @@ export class Rows implements AccountStore {
 
   putDelivery(delivery: Delivery): void {
     this.#sql.exec(
-      "INSERT OR REPLACE INTO deliveries (job_id, status, due_at, claimed_until, body) VALUES (?, ?, ?, ?, ?)",
+      "INSERT OR REPLACE INTO deliveries (job_id, status, due_at, claimed_until, deferred, body) VALUES (?, ?, ?, ?, ?, ?)",
       delivery.job_id,
       delivery.status,
       delivery.due_at,
       orNull(delivery.claimed_until),
+      delivery.deferred ? 1 : null,
       JSON.stringify(delivery),
     );
   }
 
   deliveriesInFlight(now: number): number {
-    const row = this.#one("SELECT COUNT(*) AS n FROM deliveries WHERE status = 'pending' AND claimed_until > ?", now);
+    const row = this.#one("SELECT COUNT(*) AS n FROM deliveries WHERE claimed_until > ?", now);
     return Number(row?.n ?? 0);
   }
 
-  overdueDelivery(now: number): Delivery | undefined {
-    const row = this.#one(
-      "SELECT body FROM deliveries WHERE status = 'pending' AND due_at <= ? AND claimed_until IS NULL ORDER BY due_at LIMIT 1",
-      now,
-    );
+  firstDeferred(): Delivery | undefined {
+    const row = this.#one("SELECT body FROM deliveries WHERE deferred = 1 ORDER BY due_at LIMIT 1");
     return row && parse<Delivery>(row);
   }
 
@@ -363,6 +370,45 @@ export class Rows implements AccountStore {
       attempt.n,
       JSON.stringify(attempt),
     );
+  }
+
+  attempts(id: string): AttemptLog[] {
+    const rows = this.#sql.exec("SELECT job_id, body FROM attempts WHERE job_id = ? ORDER BY round, n", id).toArray();
+    return this.#readable(rows, (row) => parse<AttemptLog>(row));
+  }
+
+  forgetAttempts(id: string, round: number): void {
+    this.#sql.exec("DELETE FROM attempts WHERE job_id = ? AND round <= ?", id, round);
+  }
+
+  addEvent(job_id: string): void {
+    if (this.eventOf(job_id) === undefined) this.#sql.exec("INSERT INTO events (job_id) VALUES (?)", job_id);
+  }
+
+  eventOf(job_id: string): number | undefined {
+    const row = this.#one("SELECT event FROM events WHERE job_id = ?", job_id);
+    return row && Number(row.event);
+  }
+
+  events(after: number, limit: number): StoredEvent[] {
+    const rows = this.#sql
+      .exec(
+        `SELECT event, seq, jobs.job_id, body FROM events JOIN jobs ON jobs.job_id = events.job_id
+         WHERE event > ? ORDER BY event LIMIT ?`,
+        after,
+        limit,
+      )
+      .toArray();
+    return this.#readable(rows, (row) => ({ event: Number(row.event), seq: Number(row.seq), job: parse<Job>(row) }));
+  }
+
+  window(name: WindowName): RequestWindow | undefined {
+    const row = this.#one("SELECT opened_at, used FROM windows WHERE name = ?", name);
+    return row && { opened_at: Number(row.opened_at), used: Number(row.used) };
+  }
+
+  putAccountWindow(name: WindowName, { opened_at, used }: RequestWindow): void {
+    this.#sql.exec("INSERT OR REPLACE INTO windows (name, opened_at, used) VALUES (?, ?, ?)", name, opened_at, used);
   }
 
   timerDueAt(kind: TimerKind, ref: string): number | undefined {

@@ -38,13 +38,25 @@ export interface Timer {
   readonly tries: number;
 }
 
+/** What is counted for a whole account. */
+export type WindowName = "redeliveries";
+
+/** The end of a job, by its number in the account's own order of ends. */
+export interface StoredEvent extends StoredJob {
+  readonly event: number;
+}
+
 export interface AttemptLog extends AttemptResult {
   readonly round: number;
   readonly n: number;
   readonly at: number;
   readonly duration_ms: number;
+  /** X-Webhook-ID; absent where the attempt never reported. */
+  readonly attempt_id?: string;
   /** The first 1 KiB of the answer. */
   readonly answer?: string;
+  /** Which rule forbids the target, where it was not called. */
+  readonly rule?: string;
 }
 
 /**
@@ -106,9 +118,25 @@ export interface AccountStore {
   delivery(id: string): Delivery | undefined;
   putDelivery(delivery: Delivery): void;
   deliveriesInFlight(now: number): number;
-  /** The pending, unclaimed delivery that is due longest. */
-  overdueDelivery(now: number): Delivery | undefined;
+  /** The deferred delivery that is due longest. */
+  firstDeferred(): Delivery | undefined;
+  /** Writes an attempt, or writes it anew. */
   logAttempt(id: string, attempt: AttemptLog): void;
+  /** A job's attempts, oldest first. */
+  attempts(id: string): AttemptLog[];
+  /** Forgets a job's attempts of this round and earlier ones. */
+  forgetAttempts(id: string, round: number): void;
+
+  /** Gives the end of a job the account's next event number; a job has one end. */
+  addEvent(job_id: string): void;
+  /** The number of a job's end. */
+  eventOf(job_id: string): number | undefined;
+  /** Ends after event number `after`, oldest first. */
+  events(after: number, limit: number): StoredEvent[];
+
+  /** A window that counts for the whole account. */
+  window(name: WindowName): RequestWindow | undefined;
+  putAccountWindow(name: WindowName, window: RequestWindow): void;
 
   timerDueAt(kind: TimerKind, ref: string): number | undefined;
   setTimer(kind: TimerKind, ref: string, due_at: number): void;

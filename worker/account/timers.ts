@@ -1,6 +1,6 @@
 import type { Account } from "./account.ts";
-import { sweep } from "./deliveries.ts";
 import { deadlineOf, pastDeadline } from "./jobs.ts";
+import { sweepDelivery } from "./notifications.ts";
 import { decodeRemoval } from "./outbox.ts";
 import type { Timer } from "./store.ts";
 
@@ -26,7 +26,7 @@ export function fire(account: Account, timer: Timer, now: number): void {
       fireSync(account, now);
       break;
     case "delivery":
-      fireDelivery(account, timer.ref, now);
+      sweepDelivery(account, timer.ref, now);
       break;
     case "removal":
       account.store.postponeTimer(timer, now + backoff(timer.tries, REMOVAL_RETRY_MS));
@@ -57,20 +57,4 @@ function fireSync(account: Account, now: number): void {
   links.forgetDue(settings, now);
   account.keepSyncing(now, links.nextLookIn(settings, now));
   account.owes({ kind: "sync" });
-}
-
-function fireDelivery(account: Account, job_id: string, now: number): void {
-  const { store } = account;
-  const before = store.delivery(job_id);
-  const swept = before && sweep(before, now);
-  if (!swept) {
-    store.clearTimer("delivery", job_id);
-    return;
-  }
-  const { delivery, send, next_at } = swept;
-  if (delivery !== before) store.putDelivery(delivery);
-  if (next_at === undefined) store.clearTimer("delivery", job_id);
-  else store.setTimer("delivery", job_id, next_at);
-  const delay_s = Math.max(0, Math.ceil((delivery.due_at - now) / 1000));
-  if (send) account.owes({ kind: "deliver", job_id, round: delivery.round, delay_s });
 }

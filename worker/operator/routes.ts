@@ -29,6 +29,9 @@ const NewToken = v.object({
   max_seats: v.optional(v.pipe(v.number(), v.integer(), v.minValue(1), v.maxValue(64)), 8),
 });
 
+/** Spec section 2.3: 64 hexadecimal characters. */
+const newWebhookSecret = (): string => [...random(32)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+
 const random = (bytes: number): Uint8Array => crypto.getRandomValues(new Uint8Array(bytes));
 
 /** Lets in who shows one of the operator's tokens; wrong ones are counted by address. */
@@ -94,7 +97,7 @@ export const operatorRoutes = new Hono<{ Bindings: Env }>()
   .post("/accounts", async (c) => {
     const { email, tier, pool } = await body(c.req.raw, NewAccount);
     const account_id = accountId(random(20));
-    const webhook_secret = [...random(32)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+    const webhook_secret = newWebhookSecret();
     const account = c.env.ACCOUNT.getByName(account_id);
     await account.create({ account_id, tier, pool, suspended: false, webhook_secret });
     await insertAccount(c.env.DIRECTORY, { account_id, email, pool, created_at: Date.now() });
@@ -114,6 +117,13 @@ export const operatorRoutes = new Hono<{ Bindings: Env }>()
   .post("/accounts/:account/resume", async (c) => {
     await (await knownAccount(c.env, c.req.param("account"))).setSuspended(false);
     return c.json({ account_id: c.req.param("account"), suspended: false });
+  })
+  .post("/accounts/:account/webhook-secret", async (c) => {
+    const account_id = c.req.param("account");
+    const account = await knownAccount(c.env, account_id);
+    const webhook_secret = newWebhookSecret();
+    await account.replaceWebhookSecret(webhook_secret);
+    return c.json({ account_id, webhook_secret, standard_webhooks_secret: `whsec_${btoa(webhook_secret)}` }, 201);
   })
   .post("/accounts/:account/keys", async (c) => {
     const { name } = await body(c.req.raw, NewKeyBody);

@@ -2,13 +2,15 @@ import { type Context, Hono } from "hono";
 import * as v from "valibot";
 import { JobId } from "../../schemas/ids.ts";
 import type { JobList } from "../../schemas/job.ts";
+import { MAX_REDELIVERIES_PER_WINDOW } from "../../schemas/limits.ts";
 import type { TargetRules } from "../../schemas/targets.ts";
 import type { JobView } from "../account/record.ts";
-import type { AuthVariables } from "../auth.ts";
+import { type AuthVariables, rateLimited } from "../auth.ts";
 import type { Env } from "../env.ts";
 import { ApiError, refusalOf } from "../errors.ts";
 import { presentJob } from "../outputs/present.ts";
 import { encodeCursor, parseListQuery } from "./list-query.ts";
+import { presentDelivery } from "./notifications.ts";
 import { queriedWait } from "./preference.ts";
 import { submitJob } from "./submit.ts";
 
@@ -64,6 +66,26 @@ export function jobRoutes({ webhookTargets }: JobRoutesOptions) {
       if (deleted === "not_found") throw new ApiError(refusalOf("job_not_found"));
       if (deleted === "not_finished") throw new ApiError(refusalOf("job_not_finished"));
       return c.body(null, 204);
+    })
+    .get("/:job_id/webhook", async (c) => {
+      const job_id = await jobIdOf(c);
+      const read = await c.get("caller").ask((account, keyHash) => account.readDelivery(keyHash, job_id));
+      if (read === "not_found") throw new ApiError(refusalOf("job_not_found"));
+      if (read === "no_webhook")
+        throw new ApiError(refusalOf("not_found", "This job was submitted without webhook_url."));
+      return c.json(presentDelivery(job_id, read));
+    })
+    .post("/:job_id/webhook/redeliver", async (c) => {
+      const job_id = await jobIdOf(c);
+      const which = { job_id, request: crypto.randomUUID() };
+      const answer = await c.get("caller").ask((account, keyHash) => account.redeliver(keyHash, which));
+      if (answer.kind === "not_found") throw new ApiError(refusalOf("job_not_found"));
+      if (answer.kind === "not_redeliverable") throw new ApiError(refusalOf("webhook_not_redeliverable"));
+      if (answer.kind === "too_many") {
+        const message = `At most ${MAX_REDELIVERIES_PER_WINDOW} redeliveries of an account may be asked for in a minute.`;
+        throw rateLimited(answer.reset_at, message);
+      }
+      return c.json(await presentJob(c.env, answer.view), 202);
     })
     .post("/:job_id/cancel", async (c) => {
       const job_id = await jobIdOf(c);

@@ -11,7 +11,7 @@ const MAX_PAGE = 100;
 /** A cursor is opaque to clients: the sequence number of the last row they saw. */
 export const encodeCursor = (seq: number): string => base64url.encode(String(seq));
 
-function decodeCursor(cursor: string): number | undefined {
+export function decodeCursor(cursor: string): number | undefined {
   try {
     const text = new TextDecoder().decode(base64url.decode(cursor));
     return /^\d{1,15}$/.test(text) ? Number(text) : undefined;
@@ -31,21 +31,31 @@ const Time = v.pipe(
   v.check((at) => !Number.isNaN(at), "must be an ISO 8601 time, such as 2026-01-31T09:00:00Z"),
 );
 
-const ListQuery = v.object({
-  limit: v.optional(
-    v.pipe(
-      v.string(),
-      v.regex(/^\d+$/, "must be an integer of at least 1"),
-      v.transform(Number),
-      v.minValue(1, "must be an integer of at least 1"),
-    ),
-    "20",
+/** `limit` of a list: beyond the largest page it is taken as that. */
+export const Limit = v.optional(
+  v.pipe(
+    v.string(),
+    v.regex(/^\d+$/, "must be an integer of at least 1"),
+    v.transform(Number),
+    v.minValue(1, "must be an integer of at least 1"),
+    v.transform((limit) => Math.min(limit, MAX_PAGE)),
   ),
+  "20",
+);
+
+const ListQuery = v.object({
+  limit: Limit,
   cursor: v.optional(v.pipe(v.string(), v.transform(decodeCursor), v.number("is not one of this list's"))),
   status: v.optional(v.picklist(JobStatus.options, `must be one of ${JobStatus.options.join(", ")}`)),
   created_after: v.optional(Time),
   created_before: v.optional(Time),
 });
+
+/** What is wrong with a query, in words for its sender. */
+export function queryRefusal([issue]: readonly [v.BaseIssue<unknown>, ...v.BaseIssue<unknown>[]]): Refusal {
+  const field = String(issue.path?.[0]?.key);
+  return { code: "invalid_request", message: `${field} ${issue.message}.`, details: { field } };
+}
 
 export type ListPage =
   | { readonly ok: true; readonly page: PageFilter & { readonly limit: number } }
@@ -53,19 +63,12 @@ export type ListPage =
 
 export function parseListQuery(query: Record<string, string>): ListPage {
   const parsed = v.safeParse(ListQuery, query);
-  if (!parsed.success) {
-    const [issue] = parsed.issues;
-    const field = String(issue.path?.[0]?.key);
-    return {
-      ok: false,
-      refusal: { code: "invalid_request", message: `${field} ${issue.message}.`, details: { field } },
-    };
-  }
+  if (!parsed.success) return { ok: false, refusal: queryRefusal(parsed.issues) };
   const { limit, cursor, status, created_after, created_before } = parsed.output;
   return {
     ok: true,
     page: {
-      limit: Math.min(limit, MAX_PAGE),
+      limit,
       ...(cursor === undefined ? {} : { before: cursor }),
       ...(status === undefined ? {} : { status }),
       ...(created_after === undefined ? {} : { created_after }),

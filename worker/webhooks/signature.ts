@@ -11,7 +11,8 @@ const hex = (bytes: Uint8Array): string => [...bytes].map((byte) => byte.toStrin
 
 export interface DeliveryToSign {
   readonly body: string;
-  readonly secret: string;
+  /** The current one first; at least that. */
+  readonly secrets: readonly string[];
   readonly now: number;
   /** Unique to this attempt. */
   readonly attempt_id: string;
@@ -20,10 +21,16 @@ export interface DeliveryToSign {
   readonly event: string;
 }
 
-/** All headers of one delivery (spec section 6.2). */
+/** Standard Webhooks: one signature a secret, so that a receiver may take its time to learn a new one. */
+async function standardSignatures(secrets: readonly string[], text: string): Promise<string> {
+  const signatures = await Promise.all(secrets.map((secret) => hmac(secret, text)));
+  return signatures.map((bytes) => `v1,${btoa(String.fromCharCode(...bytes))}`).join(" ");
+}
+
+/** All headers of one delivery (spec section 6.2, contract section 5). */
 export async function deliveryHeaders({
   body,
-  secret,
+  secrets,
   now,
   attempt_id,
   event_id,
@@ -31,16 +38,17 @@ export async function deliveryHeaders({
 }: DeliveryToSign): Promise<Record<string, string>> {
   const timestamp = new Date(now).toISOString();
   const seconds = Math.floor(now / 1000);
-  const standard = await hmac(secret, `${event_id}.${seconds}.${body}`);
+  const [current] = secrets;
+  if (current === undefined) throw new Error("There is no secret to sign with.");
   return {
     "Content-Type": "application/json",
     "User-Agent": "Darkroom-Webhooks/1",
     "X-Webhook-ID": attempt_id,
     "X-Webhook-Timestamp": timestamp,
     "X-Webhook-Event": event,
-    "X-Webhook-Signature": `sha256=${hex(await hmac(secret, `${timestamp}.${body}`))}`,
+    "X-Webhook-Signature": `sha256=${hex(await hmac(current, `${timestamp}.${body}`))}`,
     "webhook-id": event_id,
     "webhook-timestamp": String(seconds),
-    "webhook-signature": `v1,${btoa(String.fromCharCode(...standard))}`,
+    "webhook-signature": await standardSignatures(secrets, `${event_id}.${seconds}.${body}`),
   };
 }
