@@ -25,7 +25,7 @@ export const DeliveryFailure = v.picklist([
   "http_5xx",
   "http_other",
   "forbidden_target",
-  // Allowed by the rules, but the platform calls no bare addresses.
+  // Allowed by the rules, but the platform calls no bare addresses and no private ones.
   "address_not_called",
   "network",
   // Nobody can say what became of it.

@@ -96,7 +96,7 @@ it.each([
   [522, "error code: 522", "timeout", /did not answer within 10 s/],
   [525, "error code: 525", "tls", /certificate/],
   [526, "error code: 526", "tls", /certificate/],
-  [403, "error code: 1003", "address_not_called", /host names only, no bare IP addresses/],
+  [403, "error code: 1003", "address_not_called", /calls no bare IP addresses/],
   [403, "go away", "http_4xx", /refuses the service/],
 ])("reads what the platform's edge answers for a host: %i %s", async (status, answer, failure, message) => {
   const account = await newAccount();

@@ -42,7 +42,7 @@ export function explain({ ok, status, failure, duration_ms, rule }: AttemptLog):
     case "forbidden_target":
       return `The receiver was not called: webhook_url is not allowed, ${rule ?? "by the rules for targets"}. Submit with another webhook_url.`;
     case "address_not_called":
-      return "The receiver was not called: the network that sends webhooks calls host names only, no bare IP addresses. Give a host name in webhook_url.";
+      return "The receiver was not called: the network that sends webhooks calls no bare IP addresses, and no names that resolve to private ones. Give a public host name in webhook_url.";
     case "claim_expired":
       return "The service was interrupted during this attempt and can't say whether the receiver got it.";
     case "http_4xx":

@@ -17,6 +17,7 @@ const EDGE_STATUSES: Readonly<Record<number, DeliveryFailure>> = {
 };
 /** Numbers that the edge writes into such an answer. */
 const EDGE_ERRORS: Readonly<Record<number, DeliveryFailure>> = {
+  1000: "address_not_called",
   1003: "address_not_called",
   1016: "dns",
 };
