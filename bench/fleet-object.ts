@@ -2,9 +2,8 @@ import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { convertV4MiniflareOptions, Miniflare } from "miniflare";
-import { unstable_getMiniflareWorkerOptions } from "wrangler";
-import { bundleWorker } from "../scripts/local/bundle.ts";
+import { Miniflare } from "miniflare";
+import { bundledWorker, workerdOptions } from "../scripts/local/workerd.ts";
 import { type Goal, goalTable, percent, table } from "./fairness/table.ts";
 import type { Plan, Report } from "./fleet-object/report.ts";
 
@@ -77,9 +76,7 @@ async function workerdCpu(): Promise<Cpu> {
 }
 
 const root = join(import.meta.dirname, "..");
-const bundle = await bundleWorker(root, "bench/fleet-object/entry.ts");
-const { workerOptions } = unstable_getMiniflareWorkerOptions(join(root, "wrangler.toml"));
-const { modulesRules: _rules, rootPath: _root, ...rest } = workerOptions;
+const worker = await bundledWorker(root, "bench/fleet-object/entry.ts");
 
 interface Measured extends Report {
   readonly plan: Plan;
@@ -94,26 +91,10 @@ interface Measured extends Report {
 async function measure(plan: Plan): Promise<Measured> {
   const folder = await mkdtemp(join(tmpdir(), "darkroom-fleet-"));
   const mf = new Miniflare(
-    convertV4MiniflareOptions({
-      host: "127.0.0.1",
-      cf: false,
-      logRequests: false,
-      telemetry: { enabled: false },
-      resourcePersistencePath: folder,
-      handleStructuredLogs: ({ level, message }) => console.error(`${level} ${message}`),
-      workers: [
-        {
-          ...rest,
-          name: "darkroom",
-          rootPath: bundle.folder,
-          modulesRoot: bundle.folder,
-          modules: [{ type: "ESModule", path: join(bundle.folder, bundle.file) }],
-          durableObjects: {
-            ...(rest.durableObjects as Record<string, unknown> | undefined),
-            NULL_FLEET: { className: "NullFleet", useSQLite: true },
-          },
-        },
-      ],
+    workerdOptions(worker, {
+      storage: folder,
+      durableObjects: { NULL_FLEET: { className: "NullFleet", useSQLite: true } },
+      log: (line) => console.error(line),
     }),
   );
   try {

@@ -1,4 +1,5 @@
 import { TIER_LIMITS, type Tier } from "../../schemas/limits.ts";
+import type { Clock } from "../../tests/simulation/clock.ts";
 import {
   type ExecutionRef,
   type FleetNews,
@@ -11,7 +12,6 @@ import {
   type Ticket,
 } from "../../worker/fleet/sync.ts";
 import type { Chance } from "./chance.ts";
-import type { Clock } from "./clock.ts";
 import { CLASSES, type SimRunner } from "./runner.ts";
 
 /** A dispatch to a runner and its 202. */

@@ -1,7 +1,7 @@
 import type { Heartbeat, HeartbeatAnswer } from "../../schemas/runner-protocol.ts";
 import type { RosterEntry } from "../../worker/fleet/roster.ts";
+import type { Clock } from "../../tests/simulation/clock.ts";
 import { type Chance, between } from "./chance.ts";
-import type { Clock } from "./clock.ts";
 
 /** Longer than the 5 s that the fleet asks for, to save the simulator's time, and well within the 15 s of silence. */
 const BEAT_MS = 10_000;

@@ -1,10 +1,10 @@
 import { TIER_WEIGHT, type Tier } from "../../schemas/limits.ts";
 import { START_GRACE_MS } from "../../worker/fleet/losses.ts";
+import { Clock } from "../../tests/simulation/clock.ts";
 import { Pool } from "../../worker/fleet/pool.ts";
 import { MemoryRoster } from "../memory-roster.ts";
 import { type Reach, SimAccount } from "./account.ts";
 import { stream } from "./chance.ts";
-import { Clock } from "./clock.ts";
 import type { Kind, Member } from "./population.ts";
 import { rosterEntry, SimRunner } from "./runner.ts";
 

@@ -1,5 +1,6 @@
 import type { Heartbeat, HeartbeatAnswer } from "../../schemas/runner-protocol.ts";
 import type { EnrolToken, RosterEntry } from "../../worker/fleet/roster.ts";
+import { Clock } from "../../tests/simulation/clock.ts";
 import type {
   ExecutionRef,
   FleetNews,
@@ -11,7 +12,6 @@ import type {
   Ticket,
 } from "../../worker/fleet/sync.ts";
 import { type Chance, between, exponential, stream, zipf } from "../fairness/chance.ts";
-import { Clock } from "../fairness/clock.ts";
 import { CLASSES, rosterEntry } from "../fairness/runner.ts";
 import { written } from "./counted.ts";
 import type { Latency, Plan, Report } from "./report.ts";

@@ -1,10 +1,10 @@
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { convertV4MiniflareOptions, Miniflare } from "miniflare";
-import { unstable_getMiniflareWorkerOptions, unstable_splitSqlQuery } from "wrangler";
+import { Miniflare } from "miniflare";
+import { unstable_splitSqlQuery } from "wrangler";
 import { sha256 } from "../../schemas/signed-request.ts";
-import { bundleWorker } from "./bundle.ts";
 import type { Secrets } from "./state.ts";
+import { bundledWorker, workerdOptions } from "./workerd.ts";
 
 /** The edge on this machine: the bundled Worker on workerd, with everything it stores in one folder. */
 export interface LocalService {
@@ -52,36 +52,20 @@ async function migrateDirectory(mf: Miniflare, root: string): Promise<void> {
 
 export async function startService(options: LocalServiceOptions): Promise<LocalService> {
   const { root, storage, port, secrets, strict, log, onRestart } = options;
-  const bundle = await bundleWorker(root, options.entry ?? "worker/local.ts");
-  const { workerOptions } = unstable_getMiniflareWorkerOptions(join(root, "wrangler.toml"));
-  const { modulesRules: _rules, rootPath: _root, ...rest } = workerOptions;
+  const worker = await bundledWorker(root, options.entry ?? "worker/local.ts");
   const baseUrl = options.baseUrl ?? `http://127.0.0.1:${port}`;
   const mf = new Miniflare({
-    ...convertV4MiniflareOptions({
-      host: "127.0.0.1",
+    ...workerdOptions(worker, {
+      storage,
       port,
-      cf: false,
-      logRequests: false,
-      telemetry: { enabled: false },
-      resourcePersistencePath: storage,
-      handleStructuredLogs: ({ level, message }) => log(`${level} ${message}`),
-      workers: [
-        {
-          ...rest,
-          name: "darkroom",
-          rootPath: bundle.folder,
-          modulesRoot: bundle.folder,
-          modules: [{ type: "ESModule", path: join(bundle.folder, bundle.file) }],
-          bindings: {
-            ...(rest.bindings as Record<string, unknown> | undefined),
-            PUBLIC_BASE_URL: baseUrl,
-            EDGE_SIGNING_KEY: secrets.EDGE_SIGNING_KEY,
-            OUTPUT_URL_KEY: secrets.OUTPUT_URL_KEY,
-            OPERATOR_TOKEN_HASHES: await sha256(secrets.operator_token),
-            LOCAL_STRICT: strict ? "1" : "0",
-          },
-        },
-      ],
+      bindings: {
+        PUBLIC_BASE_URL: baseUrl,
+        EDGE_SIGNING_KEY: secrets.EDGE_SIGNING_KEY,
+        OUTPUT_URL_KEY: secrets.OUTPUT_URL_KEY,
+        OPERATOR_TOKEN_HASHES: await sha256(secrets.operator_token),
+        LOCAL_STRICT: strict ? "1" : "0",
+      },
+      log,
     }),
     unsafeHandleRuntimeRestart: onRestart,
   });

@@ -71,6 +71,20 @@ export function send(account: Account, n: number, wish: Wish = {}) {
   );
 }
 
+/** Submits job 1 in a transaction that is taken back. */
+export function sendInVain({ account, sql }: Opened): void {
+  const stopped = new Error("stopped");
+  try {
+    sql.transaction(() => {
+      send(account, 1);
+      throw stopped;
+    });
+  } catch (error) {
+    if (error !== stopped) throw error;
+  }
+  account.rolledBack();
+}
+
 /** Whether a submission was stored. */
 export const isStored = ({ value }: ReturnType<typeof send>): boolean => value?.kind === "stored";
 

@@ -1,16 +1,8 @@
 import type { JobErrorCode } from "../../schemas/job.ts";
 import type { EndReport } from "../../schemas/runner-protocol.ts";
-import {
-  accept,
-  type EndVerdict,
-  end,
-  type Job,
-  lose,
-  place,
-  type Reporter,
-  refuse,
-  type Step,
-} from "../../worker/account/jobs.ts";
+import { type EndVerdict, end } from "../../worker/account/job-end.ts";
+import { lose, place } from "../../worker/account/job-placement.ts";
+import { accept, type Job, type Reporter, refuse, type Step } from "../../worker/account/jobs.ts";
 import { NOW, TIMES, WORD } from "./fixture.ts";
 
 /** Jobs in every phase, as the transitions themselves make them. */

@@ -1,6 +1,7 @@
 import { expect, test } from "vitest";
 import { RETENTION_MS } from "../../schemas/limits.ts";
-import { cancel, end } from "../../worker/account/jobs.ts";
+import { end } from "../../worker/account/job-end.ts";
+import { cancel } from "../../worker/account/jobs.ts";
 import { NOW } from "./fixture.ts";
 import { after, lost, must, placed, ready, report, reporter, running } from "./job-states.ts";
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { RETENTION_MS } from "../../schemas/limits.ts";
-import { attemptOf, end, type Job } from "../../worker/account/jobs.ts";
+import { end } from "../../worker/account/job-end.ts";
+import { attemptOf, type Job } from "../../worker/account/jobs.ts";
 import { NOW } from "./fixture.ts";
 import { after, ends, lost, placed, ready, refused, report, reporter, running, SEAT, stepOf } from "./job-states.ts";
 

@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
-import { abandon, accept, attemptOf, giveUp, lose, place, refuse } from "../../worker/account/jobs.ts";
+import { giveUp, lose, place } from "../../worker/account/job-placement.ts";
+import { abandon, accept, attemptOf, refuse } from "../../worker/account/jobs.ts";
 import { NOW, WORD } from "./fixture.ts";
 import { after, lost, must, placed, ready, refused, report, reporter, running, SEAT } from "./job-states.ts";
 

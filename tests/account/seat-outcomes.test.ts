@@ -1,6 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { JobErrorCode } from "../../schemas/job.ts";
-import { outcomeOf } from "../../worker/account/jobs.ts";
+import { outcomeOf } from "../../worker/account/job-end.ts";
 import { ended, failed, HOME, jobId, RUNNER, said, withRunning } from "./fixture.ts";
 import { report } from "./job-states.ts";
 

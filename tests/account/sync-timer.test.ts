@@ -3,7 +3,22 @@ import { setSuspended } from "../../worker/account/administration.ts";
 import { cancelJob } from "../../worker/account/requests.ts";
 import { Account } from "../../worker/account/account.ts";
 import { Rows } from "../../worker/account/rows.ts";
-import { ended, fires, HOME, jobId, KEY, NOW, openAccount, owed, place, said, send, talk, timer } from "./fixture.ts";
+import {
+  ended,
+  fires,
+  HOME,
+  jobId,
+  KEY,
+  NOW,
+  openAccount,
+  owed,
+  place,
+  said,
+  send,
+  sendInVain,
+  talk,
+  timer,
+} from "./fixture.ts";
 
 describe("the sync timer", () => {
   test("says everything again as long as a job is at the fleet", () => {
@@ -116,14 +131,9 @@ describe("a busy account", () => {
 
 describe("after a transaction that was taken back", () => {
   test("the timer is written again", () => {
-    const { account, sql } = openAccount();
-    expect(() =>
-      sql.transaction(() => {
-        send(account, 1);
-        throw new Error("stopped");
-      }),
-    ).toThrow("stopped");
-    account.rolledBack();
+    const opened = openAccount();
+    const { account } = opened;
+    sendInVain(opened);
     expect(timer(account, "sync")).toBeUndefined();
     send(account, 1, { now: NOW + 10 });
     expect(timer(account, "sync")?.due_at).toBe(NOW + 20_010);

@@ -1,6 +1,7 @@
 import { describe, expect, test } from "vitest";
 import { Pool } from "../../worker/fleet/pool.ts";
 import { RosterRows } from "../../worker/fleet/roster.ts";
+import { viewRunners } from "../../worker/fleet/views.ts";
 import { entryOf, hold, NOW, openPool, placedIn, request, sync, ticket, verdictsIn, Voice } from "./fixture.ts";
 
 const A = "acc_a";
@@ -40,6 +41,40 @@ describe("a runner that an operator drains", () => {
     one.dies();
     expect(one.beat(again, NOW + 3_000)?.drain).toBeUndefined();
     expect(state(again)).toBe("active");
+  });
+
+  test("and that is lost drains when it is heard again, also by a fleet that has just started", () => {
+    const { one, pool, sql, state } = opened();
+    pool.tick(NOW + 15_000);
+    expect(pool.drain("one", NOW + 16_000)).toBe(true);
+    expect(viewRunners(pool.state)).toMatchObject([{ state: "lost" }]);
+    const again = new Pool(new RosterRows(sql), { started_at: NOW + 17_000, grace_until: NOW + 17_000 });
+    expect(one.beat(again, NOW + 18_000)?.drain).toBe(true);
+    expect(viewRunners(again.state)).toMatchObject([{ state: "draining" }]);
+    expect(placedIn(sync(again, A, { want: [ticket("j1")] }, NOW + 18_000))).toEqual([]);
+    again.beat("one", "jkt-one", { ...one.next(), draining: true, leaving: true }, NOW + 19_000);
+    one.dies();
+    expect(one.beat(again, NOW + 20_000)?.drain).toBeUndefined();
+    expect(state(again)).toBe("active");
+  });
+
+  test("and that is lost is active again once it has enrolled anew", () => {
+    const { one, pool, state } = opened();
+    pool.tick(NOW + 15_000);
+    pool.drain("one", NOW + 16_000);
+    pool.enrol({ ...entryOf("one"), enrolled_at: NOW + 20_000 });
+    expect(one.beat(pool, NOW + 21_000)?.drain).toBeUndefined();
+    expect(state()).toBe("active");
+  });
+
+  test("and that has stopped has nothing to end", () => {
+    const { one, pool, state } = opened();
+    pool.beat("one", "jkt-one", { ...one.next(), leaving: true }, NOW + 1_000);
+    expect(pool.drain("one", NOW + 2_000)).toBe(true);
+    expect(state()).toBe("stopped");
+    one.dies();
+    expect(one.beat(pool, NOW + 3_000)?.drain).toBeUndefined();
+    expect(state()).toBe("active");
   });
 
   test("must be enrolled", () => {

@@ -98,6 +98,30 @@ test("a placement that was given back unused and is made again is held like any 
   expect(pool.seats.seated.size).toBe(1);
 });
 
+test("a late word that a placement was not used leaves one of the same name alone that is held, or lies elsewhere", () => {
+  const one = new Voice("one");
+  const two = new Voice("two");
+  const { pool } = openPool([one, two]);
+  const seated = () => [...pool.seats.seated.values()].map(({ runner }) => runner);
+  sync(pool, A, { want: [ticket("j1", { avoid: ["two"] })] }, NOW);
+  sync(pool, A, { freed: [freed("j1", "two", "unused")] }, NOW + 1_000);
+  expect(seated()).toEqual(["one"]);
+  sync(pool, A, { hold: [hold("j1", one)] }, NOW + 2_000);
+  sync(pool, A, { freed: [freed("j1", "one", "unused")] }, NOW + 3_000);
+  expect(seated()).toEqual(["one"]);
+});
+
+test("what a runner refused costs its account nothing, and what it gave back the time that it took", () => {
+  const outcomes = ["unused", "refused", "refused_boot", "refused_full", "strike", "handed_back", "ended"] as const;
+  const used = outcomes.map((outcome) => {
+    const { pool } = openPool([new Voice("one")]);
+    sync(pool, A, { want: [ticket("j1")] }, NOW);
+    sync(pool, A, { freed: [freed("j1", "one", outcome)] }, NOW + 8_000);
+    return pool.seats.clients.get(A)?.share.virtual;
+  });
+  expect(used).toEqual([0, 0, 0, 0, 0, 8_000, 8_000]);
+});
+
 test("an execution that its runner lists is not lost with another runner, on which a late request had it placed", () => {
   const one = new Voice("one");
   const two = new Voice("two");

@@ -1,7 +1,7 @@
 import { migrate } from "../../worker/account/migrations.ts";
 import type { Job } from "../../worker/account/jobs.ts";
 import { Rows } from "../../worker/account/rows.ts";
-import type { AccountStore, StoredJob, Timer, TimerKind } from "../../worker/account/store.ts";
+import type { AccountStore, Timer } from "../../worker/account/store.ts";
 import { openSql, type TestSql } from "../account/sqlite.ts";
 import { judgeWrite } from "./job-rules.ts";
 import { MemoryStore } from "./memory-store.ts";
@@ -36,53 +36,31 @@ export class Watch {
   }
 }
 
-class WatchedMemory extends MemoryStore {
-  readonly watch = new Watch();
-  override putJob(job: Job): void {
-    this.watch.job(this.job(job.job_id)?.job, job);
-    super.putJob(job);
-  }
-  override insertJob(job: Job, prompt: string | undefined): StoredJob {
-    this.watch.job(undefined, job);
-    return super.insertJob(job, prompt);
-  }
-  override setTimer(kind: TimerKind, ref: string, due_at: number): void {
-    this.watch.write();
-    super.setTimer(kind, ref, due_at);
-  }
-  override clearTimer(kind: TimerKind, ref: string): void {
-    this.watch.touched.add(ref);
-    super.clearTimer(kind, ref);
-  }
-}
-
-class WatchedRows extends Rows {
-  readonly watch = new Watch();
-  override putJob(job: Job): void {
-    this.watch.job(this.job(job.job_id)?.job, job);
-    super.putJob(job);
-  }
-  override insertJob(job: Job, prompt: string | undefined): StoredJob {
-    this.watch.job(undefined, job);
-    return super.insertJob(job, prompt);
-  }
-  override setTimer(kind: TimerKind, ref: string, due_at: number): void {
-    this.watch.write();
-    super.setTimer(kind, ref, due_at);
-  }
-  override clearTimer(kind: TimerKind, ref: string): void {
-    this.watch.touched.add(ref);
-    super.clearTimer(kind, ref);
-  }
-  /** The database's pages are no part of a schedule. */
-  override bytes(): number {
-    return 0;
-  }
+/** Has every write of a store seen before it happens. */
+function watched<S extends AccountStore>(store: S): { readonly rows: S; readonly watch: Watch } {
+  const watch = new Watch();
+  const { putJob, insertJob, setTimer, clearTimer } = store;
+  store.putJob = (job) => {
+    watch.job(store.job(job.job_id)?.job, job);
+    putJob.call(store, job);
+  };
+  store.insertJob = (job, prompt) => {
+    watch.job(undefined, job);
+    return insertJob.call(store, job, prompt);
+  };
+  store.setTimer = (kind, ref, due_at) => {
+    watch.write();
+    setTimer.call(store, kind, ref, due_at);
+  };
+  store.clearTimer = (kind, ref) => {
+    watch.touched.add(ref);
+    clearTimer.call(store, kind, ref);
+  };
+  return { rows: store, watch };
 }
 
 export function memoryDisk(): AccountDisk {
-  const rows = new WatchedMemory();
-  const { watch } = rows;
+  const { rows, watch } = watched(new MemoryStore());
   return {
     rows,
     watch,
@@ -96,8 +74,9 @@ export function memoryDisk(): AccountDisk {
 export function sqliteDisk(): AccountDisk {
   const sql: TestSql = openSql();
   migrate(sql);
-  const rows = new WatchedRows(sql);
-  const { watch } = rows;
+  const { rows, watch } = watched(new Rows(sql));
+  // The database's pages are no part of a schedule.
+  rows.bytes = () => 0;
   return {
     rows,
     watch,

@@ -96,12 +96,16 @@ export class FleetRules {
       if (seat) this.#dropped.set(name, seat.runner);
     }
     for (const one of freed) {
+      const name = executionName(one);
+      const seat = this.#pool?.seats.seated.get(name);
+      // A late word about an earlier placement of the name says nothing of this one, which is held or lies elsewhere.
+      if (one.outcome === "unused" && seat && (seat.beat || seat.runner !== one.runner)) continue;
       // An unused placement's fence is placed again.
-      if (one.outcome !== "unused") this.#freed.set(executionName(one), this.#now());
-      this.#claimed.delete(executionName(one));
-      this.#made.delete(executionName(one));
-      this.#heard.get(one.runner)?.listed.delete(executionName(one));
-      this.#dropped.delete(executionName(one));
+      if (one.outcome !== "unused") this.#freed.set(name, this.#now());
+      this.#claimed.delete(name);
+      this.#made.delete(name);
+      this.#heard.get(one.runner)?.listed.delete(name);
+      this.#dropped.delete(name);
     }
     // Its account wants it after all, or a late request says so.
     for (const one of [...want, ...hold]) this.#dropped.delete(executionName(one));

@@ -1,5 +1,5 @@
 import { Random } from "../fuzz/random.ts";
-import { Heap } from "./heap.ts";
+import { Clock } from "./clock.ts";
 
 /** What the simulation breaks on purpose: a died process, a failed transaction. Whoever called hears nothing more of it. */
 export class Broken extends Error {
@@ -36,12 +36,12 @@ interface Weather {
   readonly veryLate: number;
 }
 
+const START = Date.UTC(2026, 0, 15, 12);
 /** The cut that takes every runner at once. */
 const EVERYBODY = "*";
 
 /** Time, chance and a network: everything that happens is an event of one queue, in the order of a seed. */
 export class World {
-  now = Date.UTC(2026, 0, 15, 12);
   /** While true, messages get lost, doubled, late and out of order, and processes die. */
   faulty = true;
   /** Events that have run. */
@@ -52,11 +52,9 @@ export class World {
   readonly tell: ((line: string) => void) | undefined;
   readonly #random: Random;
   readonly #weather: Weather;
-  readonly #events = new Heap();
+  readonly #clock = new Clock(START);
   readonly #cut = new Map<string, number>();
   readonly #deaf = new Map<string, number>();
-  readonly #start = this.now;
-  #count = 0;
 
   constructor(seed: number, tell?: (line: string) => void) {
     this.#random = new Random(seed);
@@ -64,6 +62,10 @@ export class World {
     const bad = [0.02, 0.1, 0.2][this.between(0, 2)] ?? 0;
     const share = () => (this.chance(0.2) ? 0 : bad * this.#random.next() * 2);
     this.#weather = { lost: share(), doubled: share(), late: share(), veryLate: share() / 10 };
+  }
+
+  get now(): number {
+    return this.#clock.now;
   }
 
   chance = (share: number): boolean => this.#random.next() < share;
@@ -81,21 +83,20 @@ export class World {
   }
 
   note(line: string): void {
-    this.tell?.(`${((this.now - this.#start) / 1000).toFixed(3).padStart(9)}  ${line}`);
+    this.tell?.(`${((this.now - START) / 1000).toFixed(3).padStart(9)}  ${line}`);
   }
 
   after(delay_ms: number, run: () => void): void {
-    this.#events.push({ at: this.now + delay_ms, n: ++this.#count, run });
+    this.#clock.after(delay_ms, run);
   }
 
   /** Runs the next event. False: there is none. */
   step(): boolean {
-    const event = this.#events.pop();
-    if (!event) return false;
-    this.now = event.at;
+    const run = this.#clock.next();
+    if (!run) return false;
     this.steps++;
     try {
-      event.run();
+      run();
     } catch (error) {
       if (!(error instanceof Broken)) throw error;
     }

@@ -2,20 +2,9 @@ import type { EndReport, ProgressReport } from "../../schemas/runner-protocol.ts
 import { TIER_RETENTION } from "../../schemas/limits.ts";
 import type { FleetNews, SeatOutcome, SyncAnswer, Verdict } from "../fleet/sync.ts";
 import type { Account } from "./account.ts";
-import {
-  abandon,
-  accept,
-  DISPATCH_REPEAT_MS,
-  end,
-  giveUp,
-  type Job,
-  lose,
-  outcomeOf,
-  place,
-  type Reporter,
-  refuse,
-  type Step,
-} from "./jobs.ts";
+import { end, outcomeOf } from "./job-end.ts";
+import { giveUp, lose, place } from "./job-placement.ts";
+import { abandon, accept, DISPATCH_REPEAT_MS, type Job, type Reporter, refuse, type Step } from "./jobs.ts";
 
 /** What fleet, dispatcher and runners tell an account of its executions (design section 6). */
 

@@ -7,8 +7,8 @@ import { executionName, type Impossible, type Ticket } from "./sync.ts";
 /** Who gets a free seat next, and who can't get any (design section 5). */
 
 /**
- * Somebody who has used at most this much more GPU time for its weight may go first where its models are loaded already. Loading a
- * checkpoint takes about as long; whoever is passed over is never further behind than that.
+ * Somebody who has used at most this much more GPU time for its weight may go first where its models are loaded already: a choice,
+ * not a measurement. Whoever is passed over is never further behind than that.
  */
 const WARM_BOUND_MS = 10_000;
 /** How many are asked whether they would find their models. */

@@ -9,6 +9,7 @@ import {
   type Hold,
   type Impossible,
   type Placed,
+  type SeatOutcome,
   type SyncAnswer,
   type SyncRequest,
   type Verdict,
@@ -19,6 +20,9 @@ import {
 /** Syncs a second that a fleet invites from accounts with nothing new to say. */
 const PERIODIC_SYNCS_PER_S = 100;
 const SYNC_AGAIN_S = { least: 5, most: 120 };
+
+/** Of what was executed its account pays the time; of what no runner took, nothing. */
+const EXECUTED: ReadonlySet<SeatOutcome> = new Set(["ended", "engine_fault", "engine_killed", "handed_back"]);
 
 /** Idempotent: every part of a request may be repeated, and every answer may be lost. */
 export function converse(state: PoolState, request: SyncRequest, now: number): SyncAnswer {
@@ -82,15 +86,14 @@ function free(state: PoolState, client: Client, freed: Freed, now: number): void
   const seat = state.seats.seated.get(name);
   if (seat && seat.account !== client.account) return;
   // A late word about an earlier placement of the same name: this one is known to be held, or lies elsewhere.
-  if (freed.outcome === "unused" && (seat?.beat || (seat && seat.runner !== freed.runner))) return;
+  if (freed.outcome === "unused" && seat && (seat.beat || seat.runner !== freed.runner)) return;
   state.lanes.remove(client, freed);
   const known = state.freed.has(name);
   // What was never posted is in no beat, and its fence is placed again.
   if (freed.outcome !== "unused") state.freed.set(name, now);
   state.unwanted.delete(name);
   runner?.listed.delete(name);
-  const used = freed.outcome !== "unused" && !freed.outcome.startsWith("refused") && freed.outcome !== "strike";
-  if (seat) state.unseat(seat, used ? now : seat.at, now);
+  if (seat) state.unseat(seat, EXECUTED.has(freed.outcome) ? now : seat.at, now);
   // A repeated word teaches nothing new.
   if (runner && !known) state.learns(runner, client.account, freed.outcome, now);
 }

@@ -133,7 +133,7 @@ export class FleetObject extends DurableObject<Env> {
 
   revoke(runner_id: string): boolean {
     return this.#run((pool, now) => {
-      const runner = pool.state.runners.get(runner_id);
+      const runner = pool.runners.get(runner_id);
       // The key that spent a token may repeat its enrolment, but not out of a revocation.
       if (runner) this.#roster.deleteTokensOf(runner.entry.jkt);
       return pool.revoke(runner_id, now);

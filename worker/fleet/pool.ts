@@ -48,8 +48,8 @@ export class Pool {
   takeCatalogue(): readonly string[] | undefined {
     if (!this.state.catalogueChanged) return undefined;
     this.state.catalogueChanged = false;
-    const kinds = [...this.state.runners.values()].filter(({ entry }) => entry.state !== "revoked");
-    return [...new Set(kinds.flatMap(({ kind }) => [...kind.classes]))].sort();
+    const enrolled = [...this.state.runners.values()].filter(({ entry }) => entry.state !== "revoked");
+    return [...new Set(enrolled.flatMap(({ kind }) => [...kind.classes]))].sort();
   }
 
   /** It could not be published: it is to be taken again. */
@@ -139,13 +139,17 @@ export class Pool {
     return Number.isFinite(nextLook) ? Math.max(nextLook, now + LEAST_TICK_MS) : undefined;
   }
 
-  /** Takes a runner out of service: nothing new, and its process is told to end in order. False: there is no such runner. */
+  /**
+   * Takes a runner out of service: nothing new, and its process is told to end in order; a lost one when it is heard again. False:
+   * there is no such runner.
+   */
   drain(runner_id: string, now: number): boolean {
     const runner = this.state.runners.get(runner_id);
     if (!runner || runner.entry.state === "revoked") return false;
-    const state = runner.entry.state === "active" ? "draining" : runner.entry.state;
-    // One that is not here has nothing to end.
-    if (state === "draining") this.state.put(runner, { ...runner.entry, state, drain_wanted: true });
+    const { entry } = runner;
+    // A process that has stopped has nothing to end.
+    if (entry.state === "stopped") return true;
+    this.state.put(runner, { ...entry, state: entry.state === "lost" ? "lost" : "draining", drain_wanted: true });
     this.state.runners.changed(runner, now);
     return true;
   }
