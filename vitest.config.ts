@@ -30,7 +30,7 @@ export default defineConfig({
         test: {
           name: "node",
           environment: "node",
-          include: ["tests/{schemas,account,fleet,simulation,gpu-runner,scripts}/**/*.test.ts"],
+          include: ["tests/{schemas,account,fleet,simulation,gpu-runner,scripts,receivers}/**/*.test.ts"],
           testTimeout: 30_000,
         },
       },

@@ -62,7 +62,9 @@ test("begin moves the sweep to the end of its claim and 5 s, a failure to the ne
   expect(sweepTimer(account, 1)?.due_at).toBe(NOW + 20_000);
   begun(account, 1, NOW + 100);
   expect(sweepTimer(account, 1)?.due_at).toBe(NOW + 100 + 20_000);
-  expect(finishDelivery(account, jobId(1), 1, 1, FAILED, NOW + 300)).toEqual({ retry_in_s: 1 });
+  owed(account);
+  finishDelivery(account, jobId(1), 1, 1, FAILED, NOW + 300);
+  expect(owed(account)).toEqual([{ kind: "deliver", job_id: jobId(1), round: 1, delay_s: 1 }]);
   expect(sweepTimer(account, 1)?.due_at).toBe(NOW + 300 + 1_000 + 20_000);
 });
 
@@ -71,11 +73,13 @@ test("a success ends the round, its timer and every later message", () => {
   notify(account, 1);
   begun(account, 1);
   const ok = { attempt_id: "second", ok: true, status: 200, started_at: NOW, duration_ms: 12 };
-  expect(finishDelivery(account, jobId(1), 1, 1, ok, NOW)).toBeNull();
+  owed(account);
+  finishDelivery(account, jobId(1), 1, 1, ok, NOW);
+  expect(owed(account)).toEqual([]);
   expect(account.store.delivery(jobId(1))).toMatchObject({ status: "delivered", n: 1 });
   expect(sweepTimer(account, 1)).toBeUndefined();
   expect(begun(account, 1, NOW + 1)).toEqual({ kind: "done" });
-  expect(finishDelivery(account, jobId(1), 1, 1, FAILED, NOW)).toBeNull();
+  finishDelivery(account, jobId(1), 1, 1, FAILED, NOW);
   expect(account.store.delivery(jobId(1))?.status).toBe("delivered");
 });
 
@@ -162,10 +166,13 @@ describe("the log", () => {
     expect(account.store.attempts(jobId(1))).toEqual([
       { round: 1, n: 1, at: NOW, ok: false, failure: "claim_expired", duration_ms: 15_000 },
     ]);
-    expect(finishDelivery(account, jobId(1), 1, 1, FAILED, NOW + 40_000)).not.toBeNull();
+    owed(account);
+    finishDelivery(account, jobId(1), 1, 1, FAILED, NOW + 40_000);
+    // The sweep has sent a message by then.
+    expect(owed(account)).toEqual([]);
     expect(log(account)).toEqual([[1, "http_5xx"]]);
     begun(account, 1, NOW + 41_000);
-    expect(finishDelivery(account, jobId(1), 1, 2, OK, NOW + 41_050)).toBeNull();
+    finishDelivery(account, jobId(1), 1, 2, OK, NOW + 41_050);
     expect(log(account)).toEqual([
       [1, "http_5xx"],
       [2, true],

@@ -5,7 +5,7 @@ import type { AccountNode } from "./account-node.ts";
 import { holds } from "./violation.ts";
 import { Broken, type World } from "./world.ts";
 
-/** After a fault of the consumer's the queue brings the message again (worker/webhooks/courier.ts). */
+/** Where the account can't be asked the queue brings the message again (worker/webhooks/courier.ts). */
 const FAULT_RETRY_MS = 5_000;
 /** Beyond so many the queue gives a message up. */
 const MAX_RETRIES = 8;
@@ -63,11 +63,9 @@ export class Webhooks {
       this.#claimed.delete(claim);
       if (world.fault(0.03, "consumer dies")) return;
       try {
-        const next = account.run((one, now) => finishDelivery(one, job, round, begun.n, report, now));
-        if (next) again(next.retry_in_s * 1000);
+        account.run((one, now) => finishDelivery(one, job, round, begun.n, report, now));
       } catch (error) {
         if (!(error instanceof Broken)) throw error;
-        again(FAULT_RETRY_MS);
       }
     });
   }

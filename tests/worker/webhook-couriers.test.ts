@@ -75,14 +75,23 @@ async function consumed(body: WebhookMessage): Promise<"ack" | number | undefine
 }
 
 it("brings a message again in 5 s when the account can't be asked", async () => {
-  const logged = vi.spyOn(console, "error").mockImplementation(() => {});
+  const logged = vi.spyOn(console, "warn").mockImplementation(() => {});
   const account = env.ACCOUNT.getByName("acc_that_fails");
   vi.spyOn(env.ACCOUNT, "getByName").mockReturnValue({
     ...account,
     beginDelivery: () => Promise.reject(new Error("away")),
   } as unknown as typeof account);
   expect(await consumed({ account: "acc_that_fails", job: "x", round: 1 })).toBe(5);
-  expect(logged).toHaveBeenCalledWith(expect.stringContaining("webhook_fault"));
+  expect(logged).toHaveBeenCalledWith(expect.stringContaining("webhook_not_begun"));
+});
+
+it("brings a message again in 5 s when the account is silent, and waits no longer for its word", async () => {
+  const account = env.ACCOUNT.getByName("acc_that_is_silent");
+  vi.spyOn(env.ACCOUNT, "getByName").mockReturnValue({
+    ...account,
+    beginDelivery: () => scheduler.wait(2_000),
+  } as unknown as typeof account);
+  expect(await consumed({ account: "acc_that_is_silent", job: "x", round: 1 })).toBe(5);
 });
 
 it("lets a message of a job that is gone go", async () => {

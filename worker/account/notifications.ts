@@ -80,7 +80,7 @@ export interface AttemptReport extends AttemptResult {
   readonly rule?: string;
 }
 
-/** How long the message is to be held back for the next attempt; null where it is not needed any more. */
+/** What became of an attempt; the next one's message is owed. */
 export function finishDelivery(
   account: Account,
   job_id: string,
@@ -88,19 +88,20 @@ export function finishDelivery(
   n: number,
   report: AttemptReport,
   now: number,
-): { readonly retry_in_s: number } | null {
+): void {
   const delivery = account.store.delivery(job_id);
   const next = delivery && finishAttempt(delivery, round, n, report, now);
-  if (!next) return null;
+  if (!next) return;
   const { started_at, ...seen } = report;
   account.store.logAttempt(job_id, { round, n, at: started_at, ...seen });
   putDelivery(account, next);
+  // Where its claim was seen to run out, a message is on its way already.
+  if (next.status === "pending" && delivery.claimed_until !== undefined) sendMessage(account, next, now);
   const deferred = account.store.firstDeferred();
   if (deferred) {
     account.store.putDelivery(undeferred(deferred));
     sendMessage(account, deferred, now);
   }
-  return next.status === "pending" ? { retry_in_s: secondsUntil(next.due_at, now) } : null;
 }
 
 /** A round of attempts begins. */

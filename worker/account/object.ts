@@ -329,13 +329,8 @@ export class AccountObject extends DurableObject<Env> {
     return this.#run((account, now) => notifications.beginDelivery(account, job_id, round, now));
   }
 
-  finishDelivery(
-    job_id: string,
-    round: number,
-    n: number,
-    report: notifications.AttemptReport,
-  ): { retry_in_s: number } | null {
-    return this.#run((account, now) => notifications.finishDelivery(account, job_id, round, n, report, now));
+  finishDelivery(job_id: string, round: number, n: number, report: notifications.AttemptReport): void {
+    this.#run((account, now) => notifications.finishDelivery(account, job_id, round, n, report, now));
   }
 
   // What operators change; operator/ calls these.

@@ -2,7 +2,7 @@ import type { TargetRules } from "../../schemas/targets.ts";
 import type { Courier } from "./courier.ts";
 import type { WebhookMessage } from "./message.ts";
 
-/** A batch in parallel, each message settled on its own. No receiver and no account holds up a batch: couriers answer soon. */
+/** A batch in parallel, each message settled on its own. Couriers answer soon: no receiver and no account holds up a batch. */
 export async function consumeWebhooks(
   batch: MessageBatch<WebhookMessage>,
   couriers: Pick<Courier, "deliver">,

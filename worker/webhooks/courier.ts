@@ -8,62 +8,60 @@ import { attempt, type Granted } from "./attempt.ts";
 import type { WebhookMessage } from "./message.ts";
 
 /** What the consumer does with a message. */
-export type Handled =
-  /** Nobody needs it any more, or the courier goes on without it. */
-  { readonly kind: "ack" } | { readonly kind: "retry"; readonly delay_s: number };
+export type Handled = { readonly kind: "ack" } | { readonly kind: "retry"; readonly delay_s: number };
 
-/** A batch waits this long for its couriers: whoever needs longer goes on without the message. */
+const ACK: Handled = { kind: "ack" };
+/** The account can't be asked. */
+const FAULT: Handled = { kind: "retry", delay_s: 5 };
+/** So long a batch waits for an account's word. */
 const PATIENCE_MS = 100;
-/** After a fault of ours. */
-const FAULT_RETRY_S = 5;
 /** Between two tries to tell the account what became of an attempt. */
 const REPORT_RETRY_MS = 1_000;
 
-const ACK: Handled = { kind: "ack" };
-
 /**
- * Carries one message: asks the account whether it may try, tries, and tells the account. An invocation of its own, so that neither
- * a slow receiver nor an absent account holds up the messages beside and behind it.
+ * Carries one message: asks the account whether it may try, tries, and tells the account, which sends the next message. An
+ * invocation of its own that outlives the message's batch, so that neither a slow receiver nor an absent account holds up the
+ * messages beside and behind it.
  */
 export class Courier extends WorkerEntrypoint<Env> {
-  /** Never throws. Answers within PATIENCE_MS, done or not. */
+  /** Answers as soon as the account has said whether there is anything to do, and within PATIENCE_MS. Never throws. */
   async deliver(message: WebhookMessage, targets: TargetRules): Promise<Handled> {
-    let answered = false;
-    const work = this.#handle(message, targets).then(async (handled) => {
-      if (answered && handled.kind === "retry")
-        await this.env.WEBHOOKS.send(message, { delaySeconds: handled.delay_s });
-      return handled;
-    });
+    const asked = this.#begin(message);
     this.ctx.waitUntil(
-      work.catch((error) => log("warn", "webhook_message_lost", { job: message.job, reason: reasonOf(error) })),
+      asked.then((begun) => (begun?.kind === "granted" ? this.#try(message, begun, targets) : undefined)),
     );
-    const patience = scheduler.wait(PATIENCE_MS).then(() => {
-      answered = true;
-      return ACK;
+    const handled = asked.then((begun): Handled => {
+      if (!begun) return FAULT;
+      return begun.kind === "early" ? { kind: "retry", delay_s: begun.retry_in_s } : ACK;
     });
-    return Promise.race([work, patience]);
+    return Promise.race([handled, scheduler.wait(PATIENCE_MS).then(() => FAULT)]);
   }
 
-  async #handle(message: WebhookMessage, targets: TargetRules): Promise<Handled> {
-    const { account, job, round } = message;
+  async #begin({ account, job, round }: WebhookMessage): Promise<BeginAnswer | undefined> {
     try {
-      const begun: BeginAnswer = await this.env.ACCOUNT.getByName(account).beginDelivery(job, round);
-      if (begun.kind === "done") return ACK;
-      if (begun.kind === "early") return { kind: "retry", delay_s: begun.retry_in_s };
+      return await this.env.ACCOUNT.getByName(account).beginDelivery(job, round);
+    } catch (error) {
+      log("warn", "webhook_not_begun", { job, reason: reasonOf(error) });
+      return undefined;
+    }
+  }
+
+  async #try(message: WebhookMessage, begun: Granted, targets: TargetRules): Promise<void> {
+    const { job } = message;
+    try {
       const report = await attempt(this.env, begun, targets);
       const { ok, status, failure, duration_ms } = report;
       const target = new URL(begun.url).origin;
       log(ok ? "info" : "warn", "webhook_attempt", { job, n: begun.n, ok, status, failure, target, ms: duration_ms });
-      const next = await this.#report(message, begun, report);
-      return next ? { kind: "retry", delay_s: next.retry_in_s } : ACK;
+      await this.#report(message, begun, report);
     } catch (error) {
-      log("error", "webhook_fault", { job, reason: reasonOf(error) });
-      return { kind: "retry", delay_s: FAULT_RETRY_S };
+      // The account's sweep goes on when the claim has run out.
+      log("error", "webhook_fault", { job, n: begun.n, reason: reasonOf(error) });
     }
   }
 
   /** Tells the account while it may still believe that the attempt is in flight, each time with a fresh stub. */
-  async #report({ account, job, round }: WebhookMessage, { n }: Granted, report: AttemptReport) {
+  async #report({ account, job, round }: WebhookMessage, { n }: Granted, report: AttemptReport): Promise<void> {
     for (;;) {
       try {
         return await this.env.ACCOUNT.getByName(account).finishDelivery(job, round, n, report);
