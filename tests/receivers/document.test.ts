@@ -1,10 +1,17 @@
 import { execFile } from "node:child_process";
-import { writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import * as v from "valibot";
 import { expect, it } from "vitest";
-import { CancelledNotification, CompletedNotification, FailedNotification } from "../../schemas/webhook.ts";
+import {
+  CancelledNotification,
+  CompletedNotification,
+  DeliveryFailure,
+  FailedNotification,
+  JobEventList,
+  WebhookDelivery,
+} from "../../schemas/webhook.ts";
 import { deliveryHeaders } from "../../worker/webhooks/signature.ts";
 import { delivery, newEvent, newSecret } from "./deliveries.ts";
 import { block, blocks, folderOf, ROOT, removeFolder } from "./document.ts";
@@ -54,6 +61,8 @@ it("has no titled block that no test knows", async () => {
       "completed.json",
       "failed.json",
       "cancelled.json",
+      "delivery-log.json",
+      "events.json",
     ].sort(),
   );
 });
@@ -78,9 +87,16 @@ it.each([
   ["completed.json", CompletedNotification],
   ["failed.json", FailedNotification],
   ["cancelled.json", CancelledNotification],
+  ["delivery-log.json", WebhookDelivery],
+  ["events.json", JobEventList],
 ])("shows in %s a body as the service sends it", async (title, schema) => {
   const body = JSON.parse(await block(title));
   expect(v.parse(schema, body)).toEqual(body);
+});
+
+it("explains each failure that a log may name", async () => {
+  const page = await readFile(join(ROOT, "docs", "webhooks.md"), "utf8");
+  expect(DeliveryFailure.options.filter((failure) => !page.includes(`\`${failure}\``))).toEqual([]);
 });
 
 it("checks X-Webhook-Signature by the newest secret, in time, over the bytes", async () => {
