@@ -1,7 +1,7 @@
 import * as v from "valibot";
 import { JobId } from "./ids.ts";
 import { JsonObject } from "./json.ts";
-import { MAX_ATTEMPTS, MAX_METADATA_BYTES } from "./limits.ts";
+import { MAX_ATTEMPTS, MAX_CLASS_NAME, MAX_METADATA_BYTES } from "./limits.ts";
 
 /** ISO 8601, UTC, milliseconds. */
 export const Timestamp = v.pipe(v.string(), v.isoTimestamp());
@@ -78,8 +78,8 @@ export type OutputFile = v.InferOutput<typeof OutputFile>;
 
 export const Progress = v.object({
   value: v.pipe(v.number(), v.minValue(0), v.maxValue(1), v.description("The share of the work that is done, 0 to 1.")),
-  node_id: v.optional(v.pipe(v.string(), v.description("The node that is being executed."))),
-  node_class: v.optional(v.pipe(v.string(), v.description("The class of that node."))),
+  node_id: v.optional(v.pipe(v.string(), v.maxLength(200), v.description("The node that is being executed."))),
+  node_class: v.optional(v.pipe(v.string(), v.maxLength(MAX_CLASS_NAME), v.description("The class of that node."))),
   step: v.optional(v.pipe(Count, v.description("The step that this node has reached."))),
   steps: v.optional(v.pipe(Count, v.description("How many steps this node has."))),
   nodes_done: v.optional(v.pipe(Count, v.description("Nodes that are done."))),
@@ -121,7 +121,7 @@ export const WebhookState = v.object({
   ),
   attempts: v.pipe(Count, v.description("Attempts made in this round, at most 4.")),
   last_status: v.optional(
-    v.pipe(v.number(), v.integer(), v.description("The HTTP status of the receiver's last answer, where it gave one.")),
+    v.pipe(v.number(), v.integer(), v.description("The HTTP status of the last attempt, where the receiver answered.")),
   ),
 });
 

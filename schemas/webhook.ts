@@ -90,6 +90,7 @@ export const WebhookDelivery = v.object({
   event_id: v.pipe(v.string(), v.description("The `webhook-id` of every attempt.")),
   target: v.pipe(v.string(), v.description("Scheme, host and port of the job's webhook URL; the rest may be secret.")),
   ...WebhookState.entries,
+  message: v.pipe(v.string(), v.description("How it stands, in plain words.")),
   next_attempt_at: v.optional(timestamp("When the next attempt is due, while one is.")),
   log: v.pipe(v.array(DeliveryAttempt), v.description("Every attempt of the last 10 rounds, the oldest first.")),
 });

@@ -20,7 +20,7 @@ async function read(response: Response, limit: number, over: Promise<void>): Pro
   } catch (fault) {
     return { text: text(), fault };
   }
-  await reader?.cancel();
+  await reader?.cancel().catch(() => {});
   return { text: text() };
 }
 

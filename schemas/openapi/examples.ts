@@ -110,6 +110,7 @@ export const DELIVERY: WebhookDelivery = {
   status: "pending",
   attempts: 1,
   last_status: 503,
+  message: "The last attempt failed; the next one is due.",
   next_attempt_at: "2026-03-01T12:00:10.630Z",
   log: [
     {
@@ -138,5 +139,5 @@ export const EVENTS: JobEventList = {
     },
   ],
   has_more: false,
-  next_after: "MTI4",
+  next_after: "ZTEyOA",
 };

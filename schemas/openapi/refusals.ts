@@ -1,5 +1,5 @@
 import { ERROR_STATUS, type ErrorCode, type ErrorEnvelope, type Refusal } from "../error.ts";
-import { MAX_BODY_BYTES } from "../limits.ts";
+import { MAX_BODY_BYTES, MAX_REDELIVERIES_PER_WINDOW } from "../limits.ts";
 import { REQUEST_ID, V1_HEADERS } from "./headers.ts";
 import { type Answer, type Example, headerRef, type Reference, schemaRef } from "./operation.ts";
 
@@ -41,7 +41,7 @@ const REFUSALS = {
   no_webhook: { code: "not_found", message: "This job was submitted without webhook_url." },
   too_many_redeliveries: {
     code: "rate_limit_exceeded",
-    message: "At most 10 redeliveries of an account may be asked for in a minute. The window resets in 12 s.",
+    message: `At most ${MAX_REDELIVERIES_PER_WINDOW} redeliveries of an account may be asked for in a minute. The window resets in 12 s.`,
   },
   bad_after: {
     code: "invalid_request",

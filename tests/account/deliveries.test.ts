@@ -3,6 +3,7 @@ import {
   type AttemptResult,
   begin,
   CLAIM_MS,
+  call,
   type Delivery,
   expireClaim,
   finishAttempt,
@@ -15,10 +16,11 @@ import {
 import { jobId, NOW } from "./fixture.ts";
 
 const FAILED: AttemptResult = { ok: false, status: 500, failure: "http_5xx" };
+const ALONE = { taken: 0 };
 const fresh = () => openDelivery(jobId(1), 1, NOW);
 
 function granted(delivery: Delivery, now: number): Delivery {
-  const answer = begin(delivery, delivery.round, 0, now);
+  const answer = begin(delivery, delivery.round, ALONE, now);
   if (answer.kind !== "granted") throw new Error(`The attempt was answered "${answer.kind}".`);
   return answer.delivery;
 }
@@ -39,35 +41,51 @@ describe("begin", () => {
   test("is granted once, for 15 s", () => {
     const first = granted(fresh(), NOW);
     expect(first).toMatchObject({ n: 1, claimed_until: NOW + 15_000 });
-    expect(begin(first, 1, 0, NOW + 14_999)).toEqual({ kind: "done" });
+    expect(begin(first, 1, ALONE, NOW + 14_999)).toEqual({ kind: "done" });
   });
 
   test("is early before it is due, and says when to come back", () => {
     const failedOnce = finished(granted(fresh(), NOW), FAILED, NOW + 100);
-    expect(begin(failedOnce, 1, 0, NOW + 200)).toMatchObject({ kind: "early", retry_in_s: 1 });
+    expect(begin(failedOnce, 1, ALONE, NOW + 200)).toMatchObject({ kind: "early", retry_in_s: 1 });
     const twice = finished(granted(failedOnce, NOW + 1_100), FAILED, NOW + 1_200);
-    expect(begin(twice, 1, 0, NOW + 1_200)).toMatchObject({ kind: "early", retry_in_s: 5 });
-    expect(begin(twice, 1, 0, NOW + 6_200).kind).toBe("granted");
+    expect(begin(twice, 1, ALONE, NOW + 1_200)).toMatchObject({ kind: "early", retry_in_s: 5 });
+    expect(begin(twice, 1, ALONE, NOW + 6_200).kind).toBe("granted");
   });
 
   test("does nothing for another round, or when the round is over", () => {
-    expect(begin({ ...fresh(), round: 2 }, 1, 0, NOW).kind).toBe("done");
-    expect(begin(finished(granted(fresh(), NOW), { ok: true, status: 200 }, NOW), 1, 0, NOW + 60_000).kind).toBe(
+    expect(begin({ ...fresh(), round: 2 }, 1, ALONE, NOW).kind).toBe("done");
+    expect(begin(finished(granted(fresh(), NOW), { ok: true, status: 200 }, NOW), 1, ALONE, NOW + 60_000).kind).toBe(
       "done",
     );
   });
 
   test("is on time when the queue's clock is a little fast, and never earlier", () => {
     const failedOnce = finished(granted(fresh(), NOW), FAILED, NOW);
-    expect(begin(failedOnce, 1, 0, NOW + 979)).toEqual({ kind: "early", retry_in_s: 1 });
-    expect(begin(failedOnce, 1, 0, NOW + 980).kind).toBe("granted");
+    expect(begin(failedOnce, 1, ALONE, NOW + 979)).toEqual({ kind: "early", retry_in_s: 1 });
+    expect(begin(failedOnce, 1, ALONE, NOW + 980).kind).toBe("granted");
   });
 
   test("waits while 50 of the account are in flight, which is no attempt", () => {
-    expect(begin(fresh(), 1, MAX_IN_FLIGHT - 1, NOW).kind).toBe("granted");
-    const full = begin(fresh(), 1, MAX_IN_FLIGHT, NOW);
+    expect(begin(fresh(), 1, { taken: MAX_IN_FLIGHT - 1 }, NOW).kind).toBe("granted");
+    const full = begin(fresh(), 1, { taken: MAX_IN_FLIGHT }, NOW);
     expect(full).toEqual({ kind: "deferred", delivery: { ...fresh(), deferred: true } });
-    expect(granted({ ...fresh(), deferred: true }, NOW).deferred).toBeUndefined();
+  });
+
+  test("does not overtake what waits longer, also where there is room", () => {
+    expect(begin(fresh(), 1, { taken: 3, waiting_since: NOW - 1 }, NOW).kind).toBe("deferred");
+    expect(begin(fresh(), 1, { taken: 3, waiting_since: NOW + 1 }, NOW).kind).toBe("granted");
+  });
+
+  test("has its place once it is called, until that is over", () => {
+    const called = call({ ...fresh(), deferred: true }, NOW);
+    expect(called).toEqual({ ...fresh(), called_until: NOW + 20_000 });
+    const crowd = { taken: MAX_IN_FLIGHT, waiting_since: NOW - 1 };
+    expect(begin(called, 1, crowd, NOW + 19_999)).toMatchObject({ kind: "granted" });
+    expect(begin(called, 1, crowd, NOW + 20_000)).toEqual({
+      kind: "deferred",
+      delivery: { ...fresh(), deferred: true },
+    });
+    expect(granted(called, NOW)).not.toHaveProperty("called_until");
   });
 });
 
@@ -125,8 +143,8 @@ describe("finishAttempt", () => {
     }
     expect(waits.slice(0, 3)).toEqual([1_000, 5_000, 30_000]);
     expect(delivery).toMatchObject({ status: "failed", n: 4 });
-    expect(begin(delivery, 1, 0, now + 3_600_000).kind).toBe("done");
-    expect(sweepAt(delivery)).toBeUndefined();
+    expect(begin(delivery, 1, ALONE, now + 3_600_000).kind).toBe("done");
+    expect(sweepAt(delivery, NOW)).toBeUndefined();
   });
 
   test("ends the round at the first success, and drops what failed before", () => {
@@ -134,7 +152,7 @@ describe("finishAttempt", () => {
     const delivered = finished(second, { ok: true, status: 204 }, NOW + 1_500);
     expect(delivered).toMatchObject({ status: "delivered", n: 2, last_status: 204 });
     expect(delivered.last_failure).toBeUndefined();
-    expect(sweepAt(delivered)).toBeUndefined();
+    expect(sweepAt(delivered, NOW)).toBeUndefined();
   });
 
   test("hears nothing of another attempt, another round, or one that is over", () => {
@@ -169,27 +187,30 @@ describe("finishAttempt", () => {
 
 describe("sweep", () => {
   test("stands 20 s after the delivery is due, and 5 s after the end of a claim", () => {
-    expect(sweepAt(fresh())).toBe(NOW + 20_000);
-    expect(sweepAt(granted(fresh(), NOW + 2_000))).toBe(NOW + 2_000 + 15_000 + 5_000);
+    expect(sweepAt(fresh(), NOW)).toBe(NOW + 20_000);
+    expect(sweepAt(granted(fresh(), NOW + 2_000), NOW)).toBe(NOW + 2_000 + 15_000 + 5_000);
+    expect(sweepAt(call(fresh(), NOW + 30_000), NOW + 30_000)).toBe(NOW + 50_000);
   });
 
-  test("sends a fresh message for one that did not come, and looks again 20 s on", () => {
-    expect(sweep(fresh(), NOW + 20_000)).toEqual({ send: true, next_at: NOW + 40_000 });
+  test("looks seldom at what waits for a place: it is called", () => {
+    expect(sweepAt({ ...fresh(), deferred: true }, NOW)).toBe(NOW + 300_000);
+    expect(sweep({ ...fresh(), deferred: true })).toEqual({ send: false });
   });
 
-  test("leaves an attempt in flight alone", () => {
-    expect(sweep(granted(fresh(), NOW), NOW + 1_000)).toEqual({ send: false, next_at: NOW + 20_000 });
+  test("sends a fresh message for one that did not come", () => {
+    expect(sweep(fresh())).toEqual({ send: true });
+    expect(sweep(call(fresh(), NOW))).toEqual({ send: true });
   });
 
-  test("tries again at once after a claim that ran out, where the next attempt is due by then", () => {
-    const now = NOW + CLAIM_MS + 5_000;
-    const swept = expired(granted(fresh(), NOW), now);
-    expect(swept.due_at).toBeLessThanOrEqual(now);
-    expect(sweep(swept, now)).toEqual({ send: true, next_at: now + 20_000 });
-  });
-
-  test("is over with the round", () => {
+  test("leaves an attempt in flight alone, and is over with the round", () => {
+    expect(sweep(granted(fresh(), NOW))).toEqual({ send: false });
     const delivered = finished(granted(fresh(), NOW), { ok: true, status: 200 }, NOW);
-    expect(sweep(delivered, NOW + 99_000)).toEqual({ send: false, next_at: undefined });
+    expect(sweep(delivered)).toEqual({ send: false });
+    expect(sweepAt(delivered, NOW)).toBeUndefined();
   });
+});
+
+test("no delay is longer than the longest pause, whatever the clock does", () => {
+  const failedOnce = finished(granted(fresh(), NOW), FAILED, NOW);
+  expect(begin(failedOnce, 1, ALONE, NOW - 86_400_000)).toEqual({ kind: "early", retry_in_s: 30 });
 });

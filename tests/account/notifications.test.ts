@@ -1,9 +1,10 @@
 import { describe, expect, test } from "vitest";
 import type { Account } from "../../worker/account/account.ts";
 import { endExecution } from "../../worker/account/executions.ts";
-import { beginDelivery, finishDelivery } from "../../worker/account/notifications.ts";
+import { beginDelivery, currentDelivery, finishDelivery } from "../../worker/account/notifications.ts";
+import { deleteJob } from "../../worker/account/requests.ts";
 import { fire } from "../../worker/account/timers.ts";
-import { BY, completed, jobId, NOW, openAccount, owed, place, row, SECRET, send } from "./fixture.ts";
+import { BY, completed, jobId, KEY, NOW, openAccount, owed, place, row, SECRET, send } from "./fixture.ts";
 
 /** What webhooks/courier.ts does with a message, over the rows. */
 
@@ -99,12 +100,14 @@ test("a round in which every message is lost is driven by its sweep alone, and e
 });
 
 describe("with 50 deliveries of the account in flight", () => {
-  function crowded() {
-    const { account } = openAccount("enterprise");
+  const crowded = (): Account => crowdedWithSql().account;
+
+  function crowdedWithSql() {
+    const { account, sql } = openAccount("enterprise");
     for (let n = 1; n <= 53; n++) notify(account, n, NOW + n);
     for (let n = 1; n <= 50; n++) expect(begun(account, n, NOW + 100).kind).toBe("granted");
     owed(account);
-    return account;
+    return { account, sql };
   }
 
   test("another one waits, and that is no attempt", () => {
@@ -142,15 +145,66 @@ describe("with 50 deliveries of the account in flight", () => {
     expect(sent).toEqual([jobId(51), jobId(52)]);
   });
 
-  test("what its sweep sends meanwhile is sent by nobody else", () => {
+  test("a place that is kept for one that was called is taken: no other gets it", () => {
     const account = crowded();
-    begun(account, 53, NOW + 150);
+    for (const n of [51, 52]) begun(account, n, NOW + 150);
     finishDelivery(account, jobId(1), 1, 1, OK, NOW + 200);
-    expect(begun(account, 53, NOW + 201).kind).toBe("granted");
-    owed(account);
-    finishDelivery(account, jobId(2), 1, 1, OK, NOW + 202);
-    expect(owed(account)).toEqual([]);
+    expect(begun(account, 53, NOW + 201)).toEqual({ kind: "done" });
+    expect(begun(account, 52, NOW + 202)).toEqual({ kind: "done" });
+    expect(begun(account, 51, NOW + 203).kind).toBe("granted");
   });
+
+  test("one that is called and does not come is sent for again, and keeps its place", () => {
+    const account = crowded();
+    begun(account, 51, NOW + 150);
+    finishDelivery(account, jobId(1), 1, 1, OK, NOW + 200);
+    owed(account);
+    const timer = sweepTimer(account, 51);
+    if (!timer) throw new Error("No sweep stands.");
+    expect(timer.due_at).toBe(NOW + 200 + 20_000);
+    fire(account, timer, timer.due_at);
+    expect(owed(account)).toContainEqual({ kind: "deliver", job_id: jobId(51), round: 1, delay_s: 0 });
+    expect(begun(account, 51, timer.due_at + 10).kind).toBe("granted");
+  });
+
+  test("places that a deletion frees are given to those who wait", () => {
+    const account = crowded();
+    for (const n of [51, 52, 53]) begun(account, n, NOW + 150);
+    for (const n of [3, 4]) deleteJob(account, KEY, jobId(n), NOW + 200);
+    const sent = owed(account).flatMap((effect) => (effect.kind === "deliver" ? [effect.job_id] : []));
+    expect(sent).toEqual([jobId(51), jobId(52)]);
+  });
+
+  test("one that can't be read holds up nobody", () => {
+    const { account, sql } = crowdedWithSql();
+    for (const n of [51, 52]) begun(account, n, NOW + 150);
+    sql.exec("UPDATE deliveries SET body = '{' WHERE job_id = ?", jobId(51));
+    finishDelivery(account, jobId(1), 1, 1, OK, NOW + 200);
+    expect(owed(account)).toEqual([{ kind: "deliver", job_id: jobId(52), round: 1, delay_s: 0 }]);
+  });
+});
+
+test("whoever looks at a delivery whose claim ran out owes its next message", () => {
+  const { account } = openAccount();
+  notify(account, 1);
+  begun(account, 1);
+  owed(account);
+  expect(currentDelivery(account, jobId(1), NOW + 15_500)).toMatchObject({ n: 1, last_failure: "claim_expired" });
+  expect(owed(account)).toEqual([{ kind: "deliver", job_id: jobId(1), round: 1, delay_s: 1 }]);
+  expect(sweepTimer(account, 1)?.due_at).toBe(NOW + 16_000 + 20_000);
+});
+
+test("a delivery without its job is forgotten by its sweep", () => {
+  const { account, sql } = openAccount();
+  notify(account, 1);
+  owed(account);
+  sql.exec("DELETE FROM jobs");
+  const timer = sweepTimer(account, 1);
+  if (!timer) throw new Error("No sweep stands.");
+  fire(account, timer, timer.due_at);
+  expect(owed(account)).toEqual([]);
+  expect(account.store.delivery(jobId(1))).toBeUndefined();
+  expect(sweepTimer(account, 1)).toBeUndefined();
 });
 
 describe("the log", () => {

@@ -12,6 +12,20 @@ const applied = (sql: ReturnType<typeof openSql>) =>
 const FIRST = { name: "a", sql: ["CREATE TABLE a (x INTEGER)"] };
 const SECOND = { name: "b", sql: ["CREATE TABLE b (x INTEGER)", "INSERT INTO b VALUES (1)"] };
 
+/** Rows that remember how SQLite means to find what each query asks for. */
+function explained(sql: ReturnType<typeof openSql>) {
+  const plans = new Map<string, string>();
+  const rows = new Rows({
+    databaseSize: 0,
+    exec(query, ...bindings) {
+      const plan = sql.exec(`EXPLAIN QUERY PLAN ${query}`, ...bindings).toArray();
+      plans.set(query, plan.map(({ detail }) => String(detail)).join("; "));
+      return sql.exec(query, ...bindings);
+    },
+  });
+  return { rows, plans };
+}
+
 describe("migrate", () => {
   test("run twice changes nothing and loses nothing", () => {
     const { account, sql } = openAccount();
@@ -43,6 +57,29 @@ describe("migrate", () => {
     migrate(sql, [FIRST, SECOND]);
     migrate(sql, [FIRST]);
     expect(applied(sql)).toEqual(["a", "b"]);
+  });
+
+  test("puts the deliveries of an account that had no portal in the order of its ends", () => {
+    const sql = openSql();
+    migrate(sql, MIGRATIONS.slice(0, 2));
+    for (const n of [1, 2, 3]) {
+      sql.exec(
+        `INSERT INTO jobs (job_id, key_hash, phase, status, created_at, priority, fresh, body)
+         VALUES (?, ?, 'ended', 'failed', 1, 0, 1, '{}')`,
+        jobId(n),
+        KEY,
+      );
+    }
+    for (const n of [3, 1]) {
+      sql.exec("INSERT INTO events (job_id) VALUES (?)", jobId(n));
+      const body = JSON.stringify({ job_id: jobId(n) });
+      sql.exec("INSERT INTO deliveries (job_id, status, due_at, body) VALUES (?, 'failed', 1, ?)", jobId(n), body);
+    }
+    migrate(sql);
+    const { owner } = new Rows(sql);
+    expect(owner.oldestFailed(9).map(({ job_id }) => job_id)).toEqual([3, 1].map(jobId));
+    expect(owner.deliveries({}, 9).map(({ delivery }) => delivery.job_id)).toEqual([1, 3].map(jobId));
+    expect(new Rows(sql).page({ key_hash: KEY }, 9)).toHaveLength(3);
   });
 
   test("in a transaction that fails half-way leaves nothing behind", () => {
@@ -110,15 +147,7 @@ describe("rows", () => {
     const { account, sql } = openAccount();
     send(account, 1);
     const stored = account.store.job(jobId(1));
-    const plans = new Map<string, string>();
-    const rows = new Rows({
-      databaseSize: 0,
-      exec(query, ...bindings) {
-        const plan = sql.exec(`EXPLAIN QUERY PLAN ${query}`, ...bindings).toArray();
-        plans.set(query, plan.map(({ detail }) => String(detail)).join("; "));
-        return sql.exec(query, ...bindings);
-      },
-    });
+    const { rows, plans } = explained(sql);
     rows.use(KEY);
     rows.firstWaiting(KEY);
     rows.weakestReady(KEY);
@@ -136,6 +165,44 @@ describe("rows", () => {
     rows.earliestTimer();
     expect(plans.size).toBe(17);
     for (const [query, plan] of plans) expect.soft(plan, query).toMatch(/^SEARCH (?!.*SCAN)/);
+  });
+
+  test("that an owner looks up are found by an index, whatever an account's history", () => {
+    const { sql } = openAccount();
+    const { rows, plans } = explained(sql);
+    const ask = (look: () => unknown): string[] => {
+      plans.clear();
+      look();
+      return [...plans.values()];
+    };
+    const range = "seq>? AND seq<?";
+    const open = "SEARCH jobs USING INDEX jobs_open (phase=? AND key_hash=?); USE TEMP B-TREE FOR ORDER BY";
+    const ended = `SEARCH jobs USING INDEX jobs_ended (key_hash=? AND status=? AND ${range})`;
+    const deliveries = [
+      "SEARCH deliveries USING INDEX deliveries_status (status=? AND event<?)",
+      "SEARCH jobs USING INDEX sqlite_autoindex_jobs_1 (job_id=?)",
+    ].join("; ");
+    const byStatus = `SEARCH jobs USING INDEX jobs_status (status=? AND ${range})`;
+    expect(ask(() => rows.page({ status: "failed" }, 9))).toEqual([byStatus]);
+    for (const status of ["queued", "running"] as const)
+      expect(ask(() => rows.page({ key_hash: KEY, status, before: 9 }, 9))).toEqual([open]);
+    for (const status of ["completed", "failed", "cancelled"] as const)
+      expect(ask(() => rows.page({ key_hash: KEY, status, before: 9 }, 9))).toEqual([ended]);
+    expect(ask(() => rows.page({ key_hash: KEY }, 9))).toEqual([open, open, ended, ended, ended]);
+    expect(ask(() => rows.owner.deliveries({ state: "failed", before: 9 }, 9))).toEqual([deliveries]);
+    // The same query three times.
+    expect(ask(() => rows.owner.deliveries({}, 9))).toEqual([deliveries]);
+    expect(ask(() => rows.owner.openJobs())).toEqual(["SEARCH jobs USING COVERING INDEX jobs_open (phase=?)"]);
+    expect(ask(() => rows.owner.oldestFailed(9))).toEqual([
+      "SEARCH deliveries USING INDEX deliveries_status (status=? AND event>?)",
+    ]);
+    expect(ask(() => rows.owner.countFailed(NOW, 9))[0]).toContain(
+      "SEARCH deliveries USING COVERING INDEX deliveries_failed (due_at>?)",
+    );
+    expect(ask(() => rows.owner.lastAttempt(jobId(1)))).toEqual(["SEARCH attempts USING PRIMARY KEY (job_id=?)"]);
+    expect(ask(() => rows.owner.usage(1, 90))).toEqual(["SEARCH usage USING PRIMARY KEY (day>? AND day<?)"]);
+    for (const plan of ask(() => rows.owner.forgetUsage(1, 9))) expect(plan).not.toMatch(/SCAN usage/);
+    for (const plan of ask(() => rows.owner.addUsage(1, KEY, {}))) expect(plan).not.toMatch(/SCAN/);
   });
 
   test("of one transaction that fails are taken back together", () => {

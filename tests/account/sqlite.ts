@@ -1,5 +1,5 @@
 import { DatabaseSync, type StatementSync } from "node:sqlite";
-import type { Sql } from "../../worker/account/rows.ts";
+import type { Sql } from "../../worker/account/sql.ts";
 
 export interface TestSql extends Sql {
   /** Runs `work` and takes everything back if it throws, as a Durable Object's `transactionSync` does. */

@@ -44,6 +44,7 @@ it("tells each attempt in plain words, with what the receiver has to look for", 
     status: "pending",
     attempts: 1,
     last_status: 503,
+    message: "The last attempt failed; the next one is due.",
   });
   const [attempt] = delivery.log;
   expect(attempt).toMatchObject({
@@ -64,7 +65,12 @@ it("tells each attempt in plain words, with what the receiver has to look for", 
 
   receiver.answer = () => new Response(null, { status: 204 });
   const after = await logged(account, job_id, 2);
-  expect(after).toMatchObject({ status: "delivered", attempts: 2, last_status: 204 });
+  expect(after).toMatchObject({
+    status: "delivered",
+    attempts: 2,
+    last_status: 204,
+    message: "The webhook was delivered.",
+  });
   expect(after.next_attempt_at).toBeUndefined();
   expect(after.log[1]?.message).toMatch(/^Delivered\. The receiver answered 204 after \d+ ms\.$/);
   expect(after.log[1]?.answer).toBeUndefined();
@@ -73,12 +79,13 @@ it("tells each attempt in plain words, with what the receiver has to look for", 
 it("names no more of the URL than its origin", async () => {
   const account = await newAccount();
   const receiver = new PlayedReceiver();
-  receiver.answer = () => new Response(null, { status: 404 });
+  receiver.answer = ({ url }) =>
+    new Response(`Cannot POST ${new URL(url).pathname}${new URL(url).search}`, { status: 404 });
   const job_id = await failedJob(account, receiver.url);
-  await logged(account, job_id, 1);
+  expect((await logged(account, job_id, 1)).log[0]?.answer).toBe("Cannot POST …");
   const text = await (await api(account.api_key, `/v1/jobs/${job_id}/webhook`)).text();
   expect(text).not.toContain("s3cret");
-  expect(text).not.toContain("/darkroom?");
+  expect(text).not.toContain("/darkroom");
 });
 
 it("keeps 1 KiB of the answer", async () => {
@@ -111,7 +118,12 @@ it.each([
 it("is empty until the job has ended, and there for no job without a webhook", async () => {
   const account = await newAccount();
   const open = await submitted(account.api_key, { prompt: HELLO, webhook_url: new PlayedReceiver().url });
-  expect(await logOf(account, open.job_id)).toMatchObject({ status: "pending", attempts: 0, log: [] });
+  expect(await logOf(account, open.job_id)).toMatchObject({
+    status: "pending",
+    attempts: 0,
+    message: "The job has not ended. Its webhook is sent when it has.",
+    log: [],
+  });
   const without = await submitted(account.api_key);
   const { message } = await refused(await api(account.api_key, `/v1/jobs/${without.job_id}/webhook`), "not_found");
   expect(message).toBe("This job was submitted without webhook_url.");

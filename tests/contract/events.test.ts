@@ -1,4 +1,4 @@
-import { evictDurableObject } from "cloudflare:test";
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import * as v from "valibot";
 import { beforeEach, expect, it, vi } from "vitest";
 import { JobEventList } from "../../schemas/webhook.ts";
@@ -125,11 +125,26 @@ it.each([
   ["after=evt_", "after"],
   ["after=evt_none", "after"],
   ["after=LTE", "after"],
+  // A cursor of the list of jobs.
+  ["after=MTI4", "after"],
   [`after=${"M".repeat(300)}`, "after"],
 ])("refuses %s", async (query, field) => {
   const account = await newAccount();
   const { details } = await refused(await api(account.api_key, `/v1/events?${query}`), "invalid_request");
   expect(details).toEqual({ field });
+});
+
+it("passes over what can't be read, and goes on", async () => {
+  const account = await newAccount();
+  const ids = await cancelled(account, 3);
+  const logged = vi.spyOn(console, "error").mockImplementation(() => {});
+  await runInDurableObject(accountObject(account), (_, { storage }) => {
+    storage.sql.exec("UPDATE jobs SET body = '{' WHERE job_id IN (?, ?)", ids[0] ?? "", ids[1] ?? "");
+  });
+  const first = await feed(account, "?limit=2");
+  expect({ ids: idsOf(first), has_more: first.has_more }).toEqual({ ids: [], has_more: true });
+  expect(idsOf(await feed(account, `?limit=2&after=${first.next_after}`))).toEqual([ids[2]]);
+  expect(logged).toHaveBeenCalledWith(expect.stringContaining("row_poisoned"));
 });
 
 it("takes a limit beyond 100 as 100, and allows GET alone", async () => {

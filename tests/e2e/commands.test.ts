@@ -81,6 +81,18 @@ it("lets an operator make, use, suspend, resume and revoke", async () => {
   expect((await jobs(String(account.api_key))).status).toBe(200);
 });
 
+it("makes a new webhook secret, in both spellings, and another one each time", async () => {
+  const { account_id } = await admin("accounts", "create", "--email", "a@b.c", "--tier", "free");
+  const renew = () => admin("accounts", "new-webhook-secret", "--account", String(account_id));
+  const renewed = await renew();
+  expect(renewed).toEqual({
+    account_id,
+    webhook_secret: expect.stringMatching(/^[0-9a-f]{64}$/),
+    standard_webhooks_secret: `whsec_${btoa(String(renewed.webhook_secret))}`,
+  });
+  expect((await renew()).webhook_secret).not.toBe(renewed.webhook_secret);
+});
+
 it("shows the fleet and makes enrolment tokens", async () => {
   const { runners } = (await admin("runners", "list")) as { runners: { state: string; engine: { name: string } }[] };
   expect(runners).toMatchObject([{ state: "active", engine: { name: "embedded" } }]);
@@ -100,6 +112,16 @@ it("says on standard error what is wrong with a command, and exits non-zero", as
     stderr: expect.stringContaining("needs --email"),
   });
   expect(await failure("accounts", "suspend", "--account", "acc_nobody")).toMatchObject({
+    code: 1,
+    stdout: "",
+    stderr: expect.stringContaining("no such account"),
+  });
+  expect(await failure("accounts", "new-webhook-secret")).toMatchObject({
+    code: 2,
+    stdout: "",
+    stderr: expect.stringContaining("needs --account"),
+  });
+  expect(await failure("accounts", "new-webhook-secret", "--account", "acc_nobody")).toMatchObject({
     code: 1,
     stdout: "",
     stderr: expect.stringContaining("no such account"),

@@ -11,9 +11,12 @@ const read = async (entry: Parameters<typeof bundleWorker>[1]): Promise<string> 
 
 it("deploys no development switch", async () => {
   // The local bundle has it, so looking for it means something.
-  expect(await read("worker/local.ts")).toContain("LOCAL_STRICT");
+  const local = await read("worker/local.ts");
+  expect(local).toContain("LOCAL_STRICT");
+  expect(local).toContain("urn:darkroom:development");
   const deployed = await read("worker/index.ts");
   expect(deployed).not.toContain("LOCAL_STRICT");
   expect(deployed).not.toContain("worker/local.ts");
+  expect(deployed).not.toContain("urn:darkroom:development");
   expect(deployed).not.toContain("chaos");
 });

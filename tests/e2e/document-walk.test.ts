@@ -1,10 +1,14 @@
 import { writeFile } from "node:fs/promises";
+import { request as httpRequest } from "node:http";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ERROR_STATUS, type ErrorEnvelope } from "../../schemas/error.ts";
 import type { JobList, JobRecord } from "../../schemas/job.ts";
+import type { JobEventList, WebhookDelivery } from "../../schemas/webhook.ts";
 import { callOperator } from "../../scripts/local/operator.ts";
 import type { DevelopmentAccount } from "../../scripts/local/state.ts";
+import { OddReceivers } from "./odd-receivers.ts";
 import { type Prism, startPrism } from "./prism.ts";
 import { newFolder, QUICK_PROMPT, removeFolder, SLOW_PROMPT, type Started, start, waitFor } from "./stack.ts";
 
@@ -212,6 +216,38 @@ describe("right requests", () => {
     const failed = await right(200, `/v1/jobs/${job_id}?wait=30`);
     expect(await failed.json()).toMatchObject({ status: "failed", error: { code: "invalid_prompt", node_id: "1" } });
   });
+
+  it("shows a delivery that came, one that was asked for and fails, and the feed of all", async () => {
+    const receivers = new OddReceivers();
+    try {
+      const { url } = await receivers.behaving("200", "500");
+      const { job_id } = await submitted(QUICK_PROMPT, { webhook_url: url });
+      const delivery = (status: string): Promise<WebhookDelivery> =>
+        waitFor(`the delivery to be ${status}`, async () => {
+          const webhook = (await (await right(200, `/v1/jobs/${job_id}/webhook`)).json()) as WebhookDelivery;
+          return webhook.status === status && webhook.log.length > 0 ? webhook : undefined;
+        });
+      expect(await delivery("delivered")).toMatchObject({ event_id: `evt_${job_id}`, log: [{ answer: "thanks" }] });
+      const reopened = await right(202, `/v1/jobs/${job_id}/webhook/redeliver`, { method: "POST" });
+      expect(await reopened.json()).toMatchObject({ job_id, webhook: { status: "pending", attempts: 0 } });
+      const waiting = await waitFor("the next attempt to be due", async () => {
+        const webhook = await delivery("pending");
+        return webhook.next_attempt_at === undefined || webhook.log.length < 2 ? undefined : webhook;
+      });
+      expect(waiting.log[1]).toMatchObject({ round: 2, attempt: 1, failure: "http_5xx", status: 500, answer: "boom" });
+
+      const events = async (query: string): Promise<JobEventList> =>
+        (await (await right(200, `/v1/events?${query}`)).json()) as JobEventList;
+      const { events: ends } = await events("limit=100");
+      expect(new Set(ends.map(({ type }) => type))).toEqual(new Set(["job.completed", "job.failed", "job.cancelled"]));
+      const page = await events("limit=1");
+      expect(page).toMatchObject({ events: [{ id: ends[0]?.id }], has_more: true });
+      expect((await events(`after=${page.next_after}`)).events).toEqual(ends.slice(1));
+      expect(await events(`after=evt_${job_id}`)).toMatchObject({ events: [], has_more: false });
+    } finally {
+      await receivers.close();
+    }
+  });
 });
 
 describe("wrong requests", () => {
@@ -235,11 +271,25 @@ describe("wrong requests", () => {
     await bad("idempotency_key_reused", { prompt, priority: 3 }, { "idempotency-key": "walk-1" });
   });
 
+  /** The answer to the head of a submission with a body of this length, before any of that is sent. */
+  const announced = (length: number): Promise<Response> =>
+    new Promise((resolve, reject) => {
+      const headers = { "content-type": "application/json", "content-length": length, ...mine() };
+      const request = httpRequest(`${started.local.base_url}/v1/jobs`, { method: "POST", headers }, async (answer) => {
+        const body = await text(answer);
+        request.destroy();
+        const answered = Object.entries(answer.headers).map(([name, value]): [string, string] => [name, String(value)]);
+        resolve(new Response(body, { status: answer.statusCode ?? 0, headers: answered }));
+      });
+      request.once("error", reject);
+      request.flushHeaders();
+    });
+
   it("refuses, without a proxy in between, what a proxy would not pass on", async () => {
     const direct = (body: string): Promise<Response> =>
       fetch(`${started.local.base_url}/v1/jobs`, { ...post(body), headers: { ...post(body).headers, ...mine() } });
     await judgeRefusal("submitJob", "invalid_json", await direct("{"));
-    await judgeRefusal("submitJob", "payload_too_large", await direct(" ".repeat(10 * 1024 * 1024 + 1)));
+    await judgeRefusal("submitJob", "payload_too_large", await announced(10 * 1024 * 1024 + 1));
   });
 
   it("refuses reads and methods in the document's words", async () => {
@@ -257,6 +307,26 @@ describe("wrong requests", () => {
     await wrong("getLimits", "method_not_allowed", "/v1/limits", { method: "POST" });
   });
 
+  it("refuses what there is not of notifications in the document's words", async () => {
+    const nobody = "01994f3a-58f0-7c3e-9d55-0f6f1c8a2b41";
+    const { job_id } = await submitted(QUICK_PROMPT);
+    const redeliver = (job: string): readonly [string, RequestInit] => [
+      `/v1/jobs/${job}/webhook/redeliver`,
+      { method: "POST" },
+    ];
+    await wrong("getJobWebhook", "not_found", `/v1/jobs/${job_id}/webhook`);
+    await wrong("redeliverJobWebhook", "webhook_not_redeliverable", ...redeliver(job_id));
+    for (const job of ["nonsense", nobody]) {
+      await wrong("getJobWebhook", "job_not_found", `/v1/jobs/${job}/webhook`);
+      await wrong("redeliverJobWebhook", "job_not_found", ...redeliver(job));
+    }
+    for (const query of ["limit=0", "after=nonsense", "after=", `after=evt_${nobody}`])
+      await wrong("listEvents", "invalid_request", `/v1/events?${query}`);
+    await wrong("getJobWebhook", "method_not_allowed", `/v1/jobs/${nobody}/webhook`, { method: "DELETE" });
+    await wrong("redeliverJobWebhook", "method_not_allowed", `/v1/jobs/${nobody}/webhook/redeliver`);
+    await wrong("listEvents", "method_not_allowed", "/v1/events", { method: "POST" });
+  });
+
   it("refuses keys in the document's words, at every operation", async () => {
     const { base_url, operator_token } = started.local;
     const operator = (path: string, body: Json = {}): Promise<{ api_key: string }> =>
@@ -272,6 +342,9 @@ describe("wrong requests", () => {
       ["getJob", "/v1/jobs/x", {}],
       ["deleteJob", "/v1/jobs/x", { method: "DELETE" }],
       ["cancelJob", "/v1/jobs/x/cancel", { method: "POST" }],
+      ["getJobWebhook", "/v1/jobs/x/webhook", {}],
+      ["redeliverJobWebhook", "/v1/jobs/x/webhook/redeliver", { method: "POST" }],
+      ["listEvents", "/v1/events", {}],
       ["getLimits", "/v1/limits", {}],
     ] as const;
     for (const [operationId, path, init] of operations) {
@@ -309,6 +382,33 @@ describe("wrong requests", () => {
       ...slow,
       headers: { ...slow.headers, ...bearer(api_key) },
     });
+  });
+
+  it("refuses the eleventh redelivery of a minute in the document's words", async () => {
+    const receivers = new OddReceivers();
+    try {
+      const { url } = await receivers.behaving("204");
+      const headers = bearer((await account("pro")).api_key);
+      const job = await right(202, "/v1/jobs", post(submission(QUICK_PROMPT, { webhook_url: url }), headers));
+      const path = `/v1/jobs/${((await job.json()) as JobRecord).job_id}`;
+      const delivered = (): Promise<true> =>
+        waitFor("the delivery", async () => {
+          await new Promise((resolve) => setTimeout(resolve, 100));
+          const { webhook } = (await (await right(200, path, { headers })).json()) as JobRecord;
+          return webhook?.status === "delivered" || undefined;
+        });
+      for (let n = 0; n < 10; n++) {
+        await delivered();
+        await right(202, `${path}/webhook/redeliver`, { method: "POST", headers });
+      }
+      await delivered();
+      await wrong("redeliverJobWebhook", "rate_limit_exceeded", `${path}/webhook/redeliver`, {
+        method: "POST",
+        headers,
+      });
+    } finally {
+      await receivers.close();
+    }
   });
 
   it("has met every refusal that can be had from a service in good health", () => {

@@ -58,16 +58,25 @@ export async function waitFor<T>(
   }
 }
 
-/** Starts the service in `folder`; state of an earlier start there is taken up. */
-export async function start(folder: string, args: readonly string[] = []): Promise<Started> {
+/** Starts the service in `folder`; state of an earlier start there is taken up. `env` comes on top of this process's. */
+export async function start(
+  folder: string,
+  args: readonly string[] = [],
+  env: Readonly<Record<string, string>> = {},
+): Promise<Started> {
   const port = await freePort(0, true, () => {});
-  return startOnItsPort(folder, args.includes("--port") ? args : [...args, "--port", String(port)]);
+  return startOnItsPort(folder, args.includes("--port") ? args : [...args, "--port", String(port)], env);
 }
 
 /** The same, on the port that it takes by itself unless told. */
-export async function startOnItsPort(folder: string, given: readonly string[]): Promise<Started> {
+export async function startOnItsPort(
+  folder: string,
+  given: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<Started> {
   const child: ChildProcess = spawn(process.execPath, ["scripts/start.ts", "--folder", folder, ...given], {
     cwd: ROOT,
+    env: { ...process.env, ...env },
     detached: true,
     stdio: ["ignore", "pipe", "pipe"],
   });

@@ -110,10 +110,44 @@ const QUERY_VALUES = [
   "%27%20OR%201=1--",
 ] as const;
 
+/** Events' ids, and cursors: 0, 1, the largest, one beyond, a fraction, less than none, padded. */
+const PLACES = [
+  `evt_${JOB}`,
+  "evt_01900000-0000-7000-8000-000000000000",
+  `evt_${"x".repeat(36)}`,
+  `evt_${JOB}${JOB}`,
+  `EVT_${JOB}`,
+  `evt_%00${JOB}`,
+  "evt_",
+  JOB,
+  "MA",
+  "MQ",
+  "OTk5OTk5OTk5OTk5OTk5",
+  "OTk5OTk5OTk5OTk5OTk5OQ",
+  "MS41",
+  "LTE",
+  "MQ==",
+  "",
+] as const;
+
+function known(random: Random): string {
+  return random.pick([
+    "/v1/jobs",
+    "/v1/limits",
+    "/v1/events",
+    `/v1/events?after=${random.pick(PLACES)}&limit=${random.int(0, 101)}`,
+    `/v1/jobs/${JOB}`,
+    `/v1/jobs/${JOB}/cancel`,
+    `/v1/jobs/${JOB}/webhook`,
+    `/v1/jobs/${JOB}/webhook/redeliver`,
+    "/v1",
+    "/v1/",
+  ]);
+}
+
 function path(random: Random): string {
-  const known = random.pick(["/v1/jobs", "/v1/limits", `/v1/jobs/${JOB}`, `/v1/jobs/${JOB}/cancel`, "/v1", "/v1/"]);
   const roll = random.next();
-  if (roll < 0.6) return known;
+  if (roll < 0.6) return known(random);
   if (roll < 0.93) {
     return `/v1/${Array.from({ length: random.int(0, 4) }, () => random.pick(SEGMENTS)).join(random.pick(["/", "/", "//", "%2f"]))}`;
   }
@@ -127,6 +161,7 @@ function path(random: Random): string {
     "/operator/accounts",
     "/operator/runners?pool=%00",
     "/operator/accounts/__proto__/tier",
+    "/operator/accounts/__proto__/webhook-secret",
     "/runners/enrol",
     "/runners/heartbeat",
     "/runners/outputs/999999999999",

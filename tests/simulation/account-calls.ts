@@ -52,7 +52,7 @@ export interface Life {
   later(delay_ms: number, run: () => void): void;
 }
 
-/** As worker/account/object.ts has them. */
+/** As worker/account/calls.ts has them. */
 const SYNC_RETRY_MS = 2_000;
 const REPEAT_FIRST_MS = 1_000;
 const REPEAT_MOST_MS = 8_000;

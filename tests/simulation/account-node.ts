@@ -11,7 +11,7 @@ import { Broken, type World } from "./world.ts";
 
 export const KEYS = ["key-one-", "key-two-"];
 
-/** As worker/account/object.ts has them. */
+/** As worker/account/runtime.ts has them. */
 const MAX_HELD = 1_000;
 const WRITE_BEHIND_MS = 1_000;
 /** The platform calls an alarm again that threw. */

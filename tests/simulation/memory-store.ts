@@ -7,6 +7,7 @@ import type { Key, RequestWindow, Settings } from "../../worker/account/keys.ts"
 import type {
   AccountStore,
   AttemptLog,
+  EventRows,
   PageFilter,
   StoredEvent,
   StoredJob,
@@ -14,6 +15,7 @@ import type {
   TimerKind,
   WindowName,
 } from "../../worker/account/store.ts";
+import { MemoryOwnerStore } from "./memory-owner-store.ts";
 import { Journal, Table } from "./undo.ts";
 
 const byText = (a: string, b: string): number => (a < b ? -1 : a > b ? 1 : 0);
@@ -39,12 +41,21 @@ export class MemoryStore implements AccountStore {
   readonly #files = new Table<string, readonly OutputDescription[]>(this.#journal);
   readonly #idempotency = new Table<string, IdempotencyEntry>(this.#journal);
   readonly #deliveries = new Table<string, Delivery>(this.#journal);
+  /** The end of a delivery's job, as it was known when the delivery was put. */
+  readonly #endOf = new Table<string, number | undefined>(this.#journal);
   readonly #attempts = new Table<string, readonly AttemptLog[]>(this.#journal);
   readonly #events = new Table<string, number>(this.#journal);
   readonly #lastEvent = new Table<1, number>(this.#journal);
   readonly #windows = new Table<WindowName, RequestWindow>(this.#journal);
   readonly #timers = new Table<string, Timer>(this.#journal);
   readonly #sequence = new Table<1, number>(this.#journal);
+  readonly owner = new MemoryOwnerStore(this.#journal, {
+    jobs: this.#jobs,
+    open: this.#open,
+    deliveries: this.#deliveries,
+    endOf: this.#endOf,
+    attempts: this.#attempts,
+  });
 
   transaction<T>(work: () => T): T {
     return this.#journal.transaction(work);
@@ -91,6 +102,7 @@ export class MemoryStore implements AccountStore {
   deleteJob(id: string): void {
     const tables = [this.#events, this.#attempts, this.#deliveries, this.#files, this.#prompts, this.#jobs, this.#open];
     for (const table of tables) table.delete(id);
+    this.#endOf.delete(id);
     for (const kind of ["job", "delivery"] as const) this.clearTimer(kind, id);
   }
 
@@ -160,11 +172,12 @@ export class MemoryStore implements AccountStore {
     return count;
   }
 
-  page({ before, status, created_after, created_before }: PageFilter, limit: number): StoredJob[] {
+  page({ before, status, key_hash, created_after, created_before }: PageFilter, limit: number): StoredJob[] {
     return [...this.#jobs.values()]
       .filter(({ seq, job }) => {
         if (before !== undefined && seq >= before) return false;
         if (status !== undefined && statusOf(job) !== status) return false;
+        if (key_hash !== undefined && job.key_hash !== key_hash) return false;
         if (created_after !== undefined && job.created_at <= created_after) return false;
         return created_before === undefined || job.created_at < created_before;
       })
@@ -214,11 +227,15 @@ export class MemoryStore implements AccountStore {
   }
 
   delivery = (id: string): Delivery | undefined => this.#deliveries.get(id);
-  putDelivery = (delivery: Delivery): void => this.#deliveries.set(delivery.job_id, delivery);
+  putDelivery(delivery: Delivery): void {
+    this.#deliveries.set(delivery.job_id, delivery);
+    this.#endOf.set(delivery.job_id, this.#events.get(delivery.job_id));
+  }
 
   deliveriesInFlight(now: number): number {
     let count = 0;
-    for (const { claimed_until = 0 } of this.#deliveries.values()) if (claimed_until > now) count++;
+    for (const { claimed_until, called_until } of this.#deliveries.values())
+      if ((claimed_until ?? called_until ?? 0) > now) count++;
     return count;
   }
 
@@ -254,13 +271,14 @@ export class MemoryStore implements AccountStore {
 
   eventOf = (job_id: string): number | undefined => this.#events.get(job_id);
 
-  events(after: number, limit: number): StoredEvent[] {
+  events(after: number, limit: number): EventRows {
     const found: StoredEvent[] = [];
     for (const stored of this.#jobs.values()) {
       const event = this.#events.get(stored.job.job_id);
       if (event !== undefined && event > after) found.push({ event, ...stored });
     }
-    return found.sort((a, b) => a.event - b.event).slice(0, limit);
+    const events = found.sort((a, b) => a.event - b.event).slice(0, limit);
+    return { events, last: events.at(-1)?.event ?? after, has_more: found.length > limit };
   }
 
   window = (name: WindowName): RequestWindow | undefined => this.#windows.get(name);

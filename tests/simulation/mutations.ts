@@ -82,9 +82,9 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "delivery-timer",
     rule: "a delivery's timer lives as long as its round",
-    file: "worker/account/deliveries.ts",
-    find: `const next_at = send ? Math.max(now, delivery.due_at) + SWEEP_MS : sweepAt(delivery);`,
-    put: `const next_at = send ? undefined : sweepAt(delivery);`,
+    file: "worker/account/notifications.ts",
+    find: `store.setTimer("delivery", job_id, Math.max(now, again.due_at) + SWEEP_MS);`,
+    put: `store.clearTimer("delivery", job_id);`,
   },
   {
     name: "start-grace",

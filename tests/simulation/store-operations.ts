@@ -9,6 +9,7 @@ const KEYS = ["one", "two"] as const;
 const PHASES = ["waiting", "ready", "placed", "running", "ended"] as const satisfies readonly Phase[];
 const KINDS = ["job", "delivery", "removal", "sync"] as const satisfies readonly TimerKind[];
 const STATUSES = ["queued", "running", "completed"] as const;
+const DELIVERIES = ["pending", "delivered", "failed"] as const;
 
 const someJob = (random: Random): Job => {
   const phase = random.pick(PHASES);
@@ -54,7 +55,7 @@ export function change(random: Random): Change {
   const key = random.pick(KEYS);
   const kind = random.pick(KINDS);
   const at = random.int(1, 20);
-  const status = random.pick(["pending", "delivered"] as const);
+  const status = random.pick(DELIVERIES);
   const file = { filename: "f", content_type: "image/png", size_bytes: 1, sha256: "0", kind: "image", node_id: "1" };
   const changes: Change[] = [
     (store) =>
@@ -90,6 +91,9 @@ export function change(random: Random): Change {
     (store) => store.forgetAttempts(id, at % 3),
     (store) => store.addEvent(id),
     (store) => store.putAccountWindow("redeliveries", { opened_at: at, used: 2 }),
+    (store) => store.owner.addUsage(at, key, { requests: 1, jobs: at % 2, gpu_ms: at * 10 }),
+    (store) => store.owner.addUsage(at, key, { gpu_ms: 3 }),
+    (store) => store.owner.forgetUsage(at - 10, 2),
     (store) => store.setTimer(kind, id, at),
     (store) => store.clearTimer(kind, id),
     (store) => {
@@ -110,6 +114,9 @@ export function look(store: AccountStore): unknown {
     { created_before: 12 },
     ...STATUSES.map((status) => ({ status })),
     { status: "queued" as const, created_after: 4, created_before: 15, before: 9 },
+    ...KEYS.map((key_hash) => ({ key_hash })),
+    ...STATUSES.map((status) => ({ key_hash: "one", status })),
+    { key_hash: "two", created_after: 4, created_before: 15, before: 9 },
   ];
   return {
     settings: store.settings(),
@@ -131,6 +138,13 @@ export function look(store: AccountStore): unknown {
     attempts: JOBS.map((id) => [store.attempts(id), store.eventOf(id)]),
     events: [0, 2, 5].map((after) => store.events(after, 3)),
     window: store.window("redeliveries"),
+    open_jobs: store.owner.openJobs().sort((a, b) => (a.key_hash + a.phase < b.key_hash + b.phase ? -1 : 1)),
+    delivery_pages: [{}, { before: 3 }, ...DELIVERIES.flatMap((state) => [{ state }, { state, before: 4 }])].map(
+      (filter) => store.owner.deliveries(filter, 2),
+    ),
+    failed: [store.owner.oldestFailed(2), store.owner.countFailed(8, 100), store.owner.countFailed(0, 2)],
+    last_attempts: JOBS.map((id) => store.owner.lastAttempt(id)),
+    usage: [store.owner.usage(0, 100), store.owner.usage(5, 12)],
     timers: [5, 12, 40].map((now) => store.dueTimers(now, 4)),
     earliest: store.earliestTimer(),
     due: KINDS.map((kind) => JOBS.map((id) => store.timerDueAt(kind, id))),

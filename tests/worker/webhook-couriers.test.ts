@@ -85,13 +85,33 @@ it("brings a message again in 5 s when the account can't be asked", async () => 
   expect(logged).toHaveBeenCalledWith(expect.stringContaining("webhook_not_begun"));
 });
 
-it("brings a message again in 5 s when the account is silent, and waits no longer for its word", async () => {
+it("brings a message again in 5 s when the account is silent, and does not wait for its word", async () => {
   const account = env.ACCOUNT.getByName("acc_that_is_silent");
+  let spoken = false;
   vi.spyOn(env.ACCOUNT, "getByName").mockReturnValue({
     ...account,
-    beginDelivery: () => scheduler.wait(2_000),
+    beginDelivery: () => scheduler.wait(6_000).then(() => (spoken = true)),
   } as unknown as typeof account);
   expect(await consumed({ account: "acc_that_is_silent", job: "x", round: 1 })).toBe(5);
+  expect(spoken).toBe(false);
+});
+
+it("settles each message of a batch although a courier is lost", async () => {
+  vi.spyOn(console, "warn").mockImplementation(() => {});
+  const told: unknown[] = [];
+  const message = (job: string) => ({
+    body: { account: "acc", job, round: 1 },
+    ack: () => told.push([job, "ack"]),
+    retry: (options?: { delaySeconds?: number }) => told.push([job, options?.delaySeconds]),
+  });
+  const batch = { messages: [message("lost"), message("kept")] } as unknown as MessageBatch<WebhookMessage>;
+  const deliver = ({ job }: WebhookMessage) =>
+    job === "lost" ? Promise.reject(new Error("isolate gone")) : Promise.resolve({ kind: "ack" as const });
+  await consumeWebhooks(batch, { deliver }, { ownHosts: [], loopback: false });
+  expect(told.sort()).toEqual([
+    ["kept", "ack"],
+    ["lost", 5],
+  ]);
 });
 
 it("lets a message of a job that is gone go", async () => {

@@ -57,10 +57,14 @@ async function consume(account: TestAccount, jobs: readonly string[], round = 1)
   };
 }
 
+let lost: { mockRestore(): void } | undefined;
+
 /** The delays of the messages that are sent from here on; none of them arrives. */
 function loseMessages(): number[] {
   const delays: number[] = [];
-  vi.spyOn(env.WEBHOOKS, "send").mockImplementation((_message, options) => {
+  const sends = vi.spyOn(env.WEBHOOKS, "send");
+  lost = sends;
+  sends.mockImplementation((_message, options) => {
     delays.push(options?.delaySeconds ?? 0);
     return Promise.resolve({ metadata: { metrics: { backlogCount: 0, backlogBytes: 0 } } });
   });
@@ -73,6 +77,7 @@ const attempted = (account: TestAccount, n: number): Promise<void> =>
 
 /** A job whose first delivery the receiver has refused. From then on no message arrives: the test drives. */
 async function refusedOnce() {
+  lost?.mockRestore();
   const account = await newAccount();
   const receiver = new PlayedReceiver();
   receiver.answer = () => {

@@ -6,9 +6,10 @@ import { openDelivery } from "./deliveries.ts";
 import { FleetLinks, SYNC_WITHIN_MS } from "./fleet-links.ts";
 import { accept, deadlineOf, type Job, type Placement, type Step } from "./jobs.ts";
 import type { Key, RequestWindow, Settings } from "./keys.ts";
-import { openRound } from "./notifications.ts";
+import { callDeferred, openRound } from "./notifications.ts";
 import { owe, type Removal, removalsAtEnd, removalsAtExpiry } from "./outbox.ts";
 import type { AccountStore, StoredJob } from "./store.ts";
+import { chargeWindow } from "./usage.ts";
 
 /**
  * The account's state and the moves that all its verbs share (design section 4): rows in the store, copies and unwritten words
@@ -36,6 +37,15 @@ interface Acceptance {
   readonly running_ms: number;
 }
 
+/** A key's window as memory knows it. */
+interface KnownWindow {
+  readonly window: RequestWindow;
+  readonly used_at: number;
+  written: boolean;
+  /** Windows that it followed and whose requests are not charged yet. */
+  readonly closed: readonly RequestWindow[];
+}
+
 /** What an account keeps of ended jobs (contract section 6); an object's database may hold 10 GB. */
 const MAX_KEPT_JOBS = 1_000_000;
 const MAX_KEPT_BYTES = 6e9;
@@ -50,7 +60,7 @@ export class Account {
     string,
     { readonly fence: number; readonly running_ms: number; readonly progress: Progress }
   >();
-  readonly #windows = new Map<string, { window: RequestWindow; used_at: number; written: boolean }>();
+  readonly #windows = new Map<string, KnownWindow>();
   readonly #accepted = new Map<string, Acceptance>();
   #settings: Settings | undefined;
   #effects: Effect[] = [];
@@ -102,13 +112,30 @@ export class Account {
   /** The key with its window as memory knows it. */
   key(hash: string): Key | undefined {
     const key = this.store.key(hash);
-    const known = this.#windows.get(hash);
-    return key && known ? { ...key, window: known.window, last_used_at: known.used_at } : key;
+    return key && this.#asKnown(key);
   }
 
-  /** Counts in memory; `writeBehind` stores it. */
-  setWindow(hash: string, window: RequestWindow, now: number): void {
-    this.#windows.set(hash, { window, used_at: now, written: false });
+  /** Every key as memory knows it, the oldest first. */
+  keys(): Key[] {
+    return this.store.keys().map((key) => this.#asKnown(key));
+  }
+
+  #asKnown(key: Key): Key {
+    const known = this.#windows.get(key.key_hash);
+    return known ? { ...key, window: known.window, last_used_at: known.used_at } : key;
+  }
+
+  /** Counts in memory, beginning with the key as it was read; `writeBehind` stores it. */
+  setWindow({ key_hash, window: before }: Key, window: RequestWindow, now: number): void {
+    const known = this.#windows.get(key_hash);
+    const closed = known && !known.written ? known.closed : [];
+    const follows = before.used > 0 && before.opened_at !== window.opened_at;
+    this.#windows.set(key_hash, {
+      window,
+      used_at: now,
+      written: false,
+      closed: follows ? [...closed, before] : closed,
+    });
   }
 
   /** Whether memory holds words that the rows do not have yet. */
@@ -120,6 +147,7 @@ export class Account {
   writeBehind(): void {
     for (const [hash, entry] of this.#windows) {
       if (entry.written) continue;
+      for (const window of entry.closed) chargeWindow(this.store, hash, window);
       this.store.putWindow(hash, entry.window, entry.used_at);
       entry.written = true;
     }
@@ -201,6 +229,7 @@ export class Account {
       this.owes({ kind: "remove", removal });
     }
     this.store.deleteJob(job.job_id);
+    if (job.webhook_url !== undefined) callDeferred(this, now);
   }
 
   #ended(job: Job, step: Step, now: number): void {
@@ -210,7 +239,7 @@ export class Account {
     this.store.addEvent(job_id);
     // The oldest leave early where an account keeps too many (contract section 6).
     if (this.store.span() > MAX_KEPT_JOBS || this.store.bytes() > MAX_KEPT_BYTES) {
-      for (const old of this.store.oldestEnded(LEAVE_AT_ONCE)) this.remove(old, now);
+      for (const old of this.store.oldestEnded(LEAVE_AT_ONCE)) if (old.job_id !== job_id) this.remove(old, now);
     }
     if (job.prompt_in === "row") this.store.deletePrompt(job_id);
     if (step.outputs) this.store.putFiles(job_id, step.outputs);

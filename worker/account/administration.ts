@@ -36,19 +36,23 @@ export interface NewKey {
   readonly name: string;
 }
 
+/** Keys that are not revoked, those that count as the account's, and those that were made within a day. */
+export function countKeys(account: Account, now: number): { live: number; counting: number; made: number } {
+  const busy = new Set(account.store.owner.openJobs().map(({ key_hash }) => key_hash));
+  const keys = account.store.keys();
+  return {
+    live: keys.filter(({ revoked_at }) => revoked_at === undefined).length,
+    counting: keys.filter(({ key_hash, revoked_at }) => revoked_at === undefined || busy.has(key_hash)).length,
+    made: keys.filter(({ created_at }) => created_at > now - DAY_MS).length,
+  };
+}
+
 /** A revoked key counts until its last job has ended: new keys must not multiply limits (contract section 3). */
 export function addKey(account: Account, key: NewKey, now: number): AddKey {
-  const keys = account.store.keys();
-  if (keys.some(({ key_hash }) => key_hash === key.key_hash)) return { ok: true };
-  const counting = keys.filter(({ key_hash, revoked_at }) => {
-    if (revoked_at === undefined) return true;
-    const { slots, places } = account.store.use(key_hash);
-    return slots + places > 0;
-  });
-  if (counting.length >= MAX_KEYS) return { ok: false, reason: "too_many_keys" };
-  if (keys.filter(({ created_at }) => created_at > now - DAY_MS).length >= MAX_NEW_KEYS_PER_DAY) {
-    return { ok: false, reason: "too_many_new_keys" };
-  }
+  if (account.store.key(key.key_hash)) return { ok: true };
+  const { counting, made } = countKeys(account, now);
+  if (counting >= MAX_KEYS) return { ok: false, reason: "too_many_keys" };
+  if (made >= MAX_NEW_KEYS_PER_DAY) return { ok: false, reason: "too_many_new_keys" };
   account.store.putKey({ ...key, created_at: now, window: EMPTY_WINDOW });
   return { ok: true };
 }
@@ -63,10 +67,17 @@ export function revokeKey(account: Account, prefix: string, now: number): Revoke
   const [key, ...others] = named.length > 1 ? named.filter(({ revoked_at }) => revoked_at === undefined) : named;
   if (!key) return { ok: false, reason: named.length > 1 ? "ambiguous" : "unknown" };
   if (others.length > 0) return { ok: false, reason: "ambiguous" };
-  const known = account.key(key.key_hash) ?? key;
-  if (key.revoked_at === undefined) {
-    account.store.putKey({ ...known, revoked_at: now });
-    account.owes({ kind: "wake" });
-  }
+  revoke(account, key.key_hash, now);
   return { ok: true, key_hash: key.key_hash };
+}
+
+/** Revokes exactly this key, for good. Undefined where there is none; else since when it is revoked. */
+export function revoke(account: Account, key_hash: string, now: number): number | undefined {
+  // Its window is written first: what is put below must not outrun what the window's requests are charged with.
+  account.writeBehind();
+  const key = account.store.key(key_hash);
+  if (!key || key.revoked_at !== undefined) return key?.revoked_at;
+  account.store.putKey({ ...key, revoked_at: now });
+  account.owes({ kind: "wake" });
+  return now;
 }

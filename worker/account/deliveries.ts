@@ -19,8 +19,10 @@ export interface Delivery {
   readonly last_failure?: DeliveryFailure;
   /** The request that began this round, where one did: repeating it begins no other. */
   readonly request?: string;
-  /** Its message came while too many of the account were in flight; the next one that ends sends another. */
+  /** Its message came while too many of the account were in flight: it waits until it is called. */
   readonly deferred?: true;
+  /** It has been called: a place among those in flight is kept for it until then. */
+  readonly called_until?: number;
 }
 
 /** An attempt's answer must be in by then: the receiver's 10 s and the way there and back. */
@@ -31,8 +33,12 @@ export const SWEEP_MS = 20_000;
 const CLAIM_GRACE_MS = 5_000;
 /** A queue's timer may fire this much before its time by the account's clock; the attempt is made then, not a second later. */
 const EARLY_MS = 20;
-/** Attempts of one account that may be in flight at once (contract section 5). */
+/** Attempts of one account that may be in flight at once, places kept included (contract section 5). */
 export const MAX_IN_FLIGHT = 50;
+/** What waits is called when a place is free; its own timer is there in case that all who could call it are gone. */
+const DEFERRED_LOOK_MS = 300_000;
+/** The longest pause between two attempts. */
+const LONGEST_DELAY_S = 30;
 
 export const openDelivery = (job_id: string, round: number, now: number): Delivery => ({
   job_id,
@@ -43,9 +49,11 @@ export const openDelivery = (job_id: string, round: number, now: number): Delive
 });
 
 /** When the sweep looks at a pending delivery; undefined once it is over. */
-export function sweepAt(delivery: Delivery): number | undefined {
+export function sweepAt(delivery: Delivery, now: number): number | undefined {
   if (delivery.status !== "pending") return undefined;
-  return delivery.claimed_until === undefined ? delivery.due_at + SWEEP_MS : delivery.claimed_until + CLAIM_GRACE_MS;
+  if (delivery.claimed_until !== undefined) return delivery.claimed_until + CLAIM_GRACE_MS;
+  if (delivery.deferred) return now + DEFERRED_LOOK_MS;
+  return Math.max(delivery.due_at + SWEEP_MS, delivery.called_until ?? 0);
 }
 
 function unclaimed(delivery: Delivery): Omit<Delivery, "claimed_until"> {
@@ -53,11 +61,16 @@ function unclaimed(delivery: Delivery): Omit<Delivery, "claimed_until"> {
   return rest;
 }
 
-/** A message for it is on its way again. */
-export function undeferred(delivery: Delivery): Omit<Delivery, "deferred"> {
-  const { deferred: _, ...rest } = delivery;
+function unwaiting(delivery: Delivery): Omit<Delivery, "deferred" | "called_until"> {
+  const { deferred: _d, called_until: _c, ...rest } = delivery;
   return rest;
 }
+
+/** Its turn has come: a place is kept for it until its message must have come. */
+export const call = (delivery: Delivery, now: number): Delivery => ({
+  ...unwaiting(delivery),
+  called_until: now + SWEEP_MS,
+});
 
 function failed(delivery: Delivery, at: number): Delivery {
   if (delivery.n >= MAX_DELIVERY_ATTEMPTS) return { ...delivery, status: "failed" };
@@ -85,19 +98,30 @@ export type Begin =
   | { readonly kind: "granted"; readonly delivery: Delivery; readonly n: number }
   /** Not yet: hold the message back for that long. */
   | { readonly kind: "early"; readonly retry_in_s: number }
-  /** Too many of the account are in flight. */
+  /** Too many of the account are in flight, or others wait longer. */
   | { readonly kind: "deferred"; readonly delivery: Delivery }
   /** Nothing for this message to do: over, in flight, or another round. */
   | { readonly kind: "done" };
 
+/** What else of the account is to be tried. */
+export interface Crowd {
+  /** Places taken or kept among those in flight, this delivery's own not counted. */
+  readonly taken: number;
+  /** Since when the one that waits longest is due. */
+  readonly waiting_since?: number;
+}
+
 /** A message for `round` has come: whether the next attempt may be made. Granted once, for CLAIM_MS. */
-export function begin(delivery: Delivery, round: number, inFlight: number, now: number): Begin {
+export function begin(delivery: Delivery, round: number, { taken, waiting_since }: Crowd, now: number): Begin {
   if (delivery.status !== "pending" || delivery.round !== round || delivery.claimed_until !== undefined)
     return { kind: "done" };
   if (now < delivery.due_at - EARLY_MS) return { kind: "early", retry_in_s: secondsUntil(delivery.due_at, now) };
-  if (inFlight >= MAX_IN_FLIGHT) return { kind: "deferred", delivery: { ...delivery, deferred: true } };
+  const called = delivery.called_until !== undefined && delivery.called_until > now;
+  const overtakes = waiting_since !== undefined && waiting_since < delivery.due_at;
+  if (!called && (taken >= MAX_IN_FLIGHT || overtakes))
+    return { kind: "deferred", delivery: { ...unwaiting(delivery), deferred: true } };
   const n = delivery.n + 1;
-  return { kind: "granted", delivery: { ...undeferred(delivery), n, claimed_until: now + CLAIM_MS }, n };
+  return { kind: "granted", delivery: { ...unwaiting(delivery), n, claimed_until: now + CLAIM_MS }, n };
 }
 
 export interface AttemptResult {
@@ -129,12 +153,11 @@ export function finishAttempt(
   return delivery.claimed_until === undefined ? seen : failed(seen, now);
 }
 
-/** The sweep's timer is due. `send`: the message is taken to be lost, a fresh one goes out. */
-export function sweep(delivery: Delivery, now: number): { send: boolean; next_at: number | undefined } {
-  const send = delivery.status === "pending" && delivery.claimed_until === undefined;
-  const next_at = send ? Math.max(now, delivery.due_at) + SWEEP_MS : sweepAt(delivery);
-  return { send, next_at };
-}
+/** The sweep's timer is due. `send`: its message is taken to be lost, a fresh one goes out. */
+export const sweep = ({ status, claimed_until, deferred }: Delivery): { send: boolean } => ({
+  send: status === "pending" && claimed_until === undefined && !deferred,
+});
 
-/** Whole seconds to hold a message back, as queues count; 0: at once. */
-export const secondsUntil = (due_at: number, now: number): number => Math.max(0, Math.ceil((due_at - now) / 1000));
+/** Whole seconds to hold a message back, as queues count; 0: at once. Whatever the clock does, no more than a pause is long. */
+export const secondsUntil = (due_at: number, now: number): number =>
+  Math.min(LONGEST_DELAY_S, Math.max(0, Math.ceil((due_at - now) / 1000)));

@@ -5,6 +5,7 @@ import type { Account } from "./account.ts";
 import { end, outcomeOf } from "./job-end.ts";
 import { giveUp, lose, place } from "./job-placement.ts";
 import { abandon, accept, DISPATCH_REPEAT_MS, type Job, type Reporter, refuse, type Step } from "./jobs.ts";
+import { charge, gpuTime } from "./usage.ts";
 
 /** What fleet, dispatcher and runners tell an account of its executions (design section 6). */
 
@@ -153,8 +154,12 @@ export function endExecution(
 ): EndAnswerKind {
   const job = account.load(job_id)?.job;
   const verdict = job && end(job, fence, by, report, now);
-  if (verdict?.answer === "ok" && verdict.step) account.apply(verdict.step, now);
-  else if (verdict?.answer !== "ok") {
+  if (verdict?.answer === "ok" && verdict.step) {
+    const { job: next } = verdict.step;
+    const gpu_ms = "times" in report ? gpuTime(report.times.execution_ms, next.timeout_s) : 0;
+    if (gpu_ms > 0) charge(account.store, next.key_hash, { gpu_ms }, now);
+    account.apply(verdict.step, now);
+  } else if (verdict?.answer !== "ok") {
     // Nobody wants the result, but the runner's word that the seat is free counts.
     const { pool, runner } = by;
     account.links.freed(pool, { job: job_id, fence, runner, outcome: outcomeOf(report) });

@@ -1,4 +1,5 @@
 import { TIER_LIMITS, type Tier, WINDOW_MS } from "../../schemas/limits.ts";
+import type { RedeliveredFailed } from "./redelivery.ts";
 import type { RetiredSecret } from "./webhook-secrets.ts";
 
 /** Who may ask, and how often: pure decisions on a key, its account and its request window. */
@@ -31,6 +32,12 @@ export interface Settings {
   readonly webhook_secret: string;
   /** Replaced secrets that may still sign, the latest first. */
   readonly retired_webhook_secrets?: readonly RetiredSecret[];
+  /** How often the secret was replaced; absent means never. */
+  readonly secret_version?: number;
+  /** The portal's sessions that began with this number are open; absent means 0. */
+  readonly session_epoch?: number;
+  /** What became of the latest requests to deliver again whatever has failed, the latest first. */
+  readonly redelivered_failed?: readonly RedeliveredFailed[];
 }
 
 /** What the rate headers say. Times are epoch milliseconds. */

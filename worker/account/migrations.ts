@@ -1,8 +1,8 @@
-import type { Sql } from "./rows.ts";
+import type { Sql } from "./sql.ts";
 
 /**
  * Append-only. Each text runs once, in order, and is remembered with its digest: changing an applied one is an error, a
- * database that is ahead of this list (a rollback) is accepted because migrations only add.
+ * database that is ahead of this list (a rollback) is accepted because migrations add, and remove indexes at most.
  */
 export const MIGRATIONS: readonly { readonly name: string; readonly sql: readonly string[] }[] = [
   {
@@ -54,6 +54,21 @@ export const MIGRATIONS: readonly { readonly name: string; readonly sql: readonl
       "CREATE INDEX deliveries_claimed ON deliveries (claimed_until) WHERE claimed_until IS NOT NULL",
       "CREATE INDEX deliveries_deferred ON deliveries (deferred, due_at) WHERE deferred = 1",
       "DROP INDEX deliveries_pending",
+    ],
+  },
+  {
+    name: "0003_portal",
+    sql: [
+      "CREATE INDEX jobs_ended ON jobs (key_hash, status, seq) WHERE phase = 'ended'",
+      // The end that the delivery tells of, so that lists of deliveries are found by an index.
+      "ALTER TABLE deliveries ADD COLUMN event INTEGER",
+      "UPDATE deliveries SET event = (SELECT event FROM events WHERE events.job_id = deliveries.job_id)",
+      "CREATE INDEX deliveries_status ON deliveries (status, event)",
+      "CREATE INDEX deliveries_failed ON deliveries (due_at) WHERE status = 'failed'",
+      `CREATE TABLE usage (
+        day INTEGER NOT NULL, key_hash TEXT NOT NULL, requests INTEGER NOT NULL, jobs INTEGER NOT NULL, gpu_ms INTEGER NOT NULL,
+        PRIMARY KEY (day, key_hash)
+      ) WITHOUT ROWID`,
     ],
   },
 ];

@@ -3,13 +3,15 @@ import {
   type AttemptResult,
   begin,
   CLAIM_MS,
+  call,
   type Delivery,
   expireClaim,
   finishAttempt,
+  MAX_IN_FLIGHT,
   secondsUntil,
+  SWEEP_MS,
   sweep,
   sweepAt,
-  undeferred,
 } from "./deliveries.ts";
 import { type JobView, viewJob } from "./record.ts";
 import { signingSecrets } from "./webhook-secrets.ts";
@@ -29,14 +31,16 @@ export type BeginAnswer =
   | { readonly kind: "done" };
 
 /** Stores a delivery and its sweep's time. */
-function putDelivery(account: Account, delivery: Delivery): void {
+function putDelivery(account: Account, delivery: Delivery, now: number): void {
   account.store.putDelivery(delivery);
-  const at = sweepAt(delivery);
+  const at = sweepAt(delivery, now);
   if (at === undefined) account.store.clearTimer("delivery", delivery.job_id);
   else account.store.setTimer("delivery", delivery.job_id, at);
 }
 
-/** A job's delivery as it stands now: an attempt whose claim ran out is over, and the log says so. */
+/**
+ * A job's delivery as it stands now. An attempt whose claim ran out is over: the log says so, and the next one's message is owed.
+ */
 export function currentDelivery(account: Account, job_id: string, now: number): Delivery | undefined {
   const { store } = account;
   const delivery = store.delivery(job_id);
@@ -45,21 +49,43 @@ export function currentDelivery(account: Account, job_id: string, now: number): 
   const { round, n, claimed_until = now } = delivery;
   const at = claimed_until - CLAIM_MS;
   store.logAttempt(job_id, { round, n, at, duration_ms: CLAIM_MS, ok: false, failure: "claim_expired" });
-  putDelivery(account, expired);
+  putDelivery(account, expired, now);
+  if (expired.status === "pending") sendMessage(account, expired, now);
+  callDeferred(account, now);
   return expired;
 }
 
+/** Calls those that wait longest while there is room. To be done wherever a place among those in flight becomes free. */
+export function callDeferred(account: Account, now: number): void {
+  const { store } = account;
+  for (let room = MAX_IN_FLIGHT - store.deliveriesInFlight(now); room > 0; room--) {
+    const first = store.firstDeferred();
+    if (!first) return;
+    const called = call(first, now);
+    putDelivery(account, called, now);
+    sendMessage(account, called, now);
+  }
+}
+
 export function beginDelivery(account: Account, job_id: string, round: number, now: number): BeginAnswer {
+  const { store } = account;
   const stored = account.load(job_id);
   const delivery = currentDelivery(account, job_id, now);
   if (stored?.job.webhook_url === undefined || !delivery) return { kind: "done" };
-  const answer = begin(delivery, round, account.store.deliveriesInFlight(now), now);
+  const own = delivery.called_until !== undefined && delivery.called_until > now ? 1 : 0;
+  const first = store.firstDeferred();
+  const crowd = {
+    taken: store.deliveriesInFlight(now) - own,
+    ...(first && first.job_id !== job_id ? { waiting_since: first.due_at } : {}),
+  };
+  const answer = begin(delivery, round, crowd, now);
   if (answer.kind === "deferred") {
-    account.store.putDelivery(answer.delivery);
+    putDelivery(account, answer.delivery, now);
+    callDeferred(account, now);
     return { kind: "done" };
   }
   if (answer.kind !== "granted") return answer;
-  putDelivery(account, answer.delivery);
+  putDelivery(account, answer.delivery, now);
   return {
     kind: "granted",
     n: answer.n,
@@ -80,7 +106,10 @@ export interface AttemptReport extends AttemptResult {
   readonly rule?: string;
 }
 
-/** What became of an attempt; the next one's message is owed. */
+/**
+ * What became of an attempt; the next one's message is owed.
+ * @returns whether that attempt was its round's last, and failed; a repeated report is answered alike
+ */
 export function finishDelivery(
   account: Account,
   job_id: string,
@@ -88,25 +117,24 @@ export function finishDelivery(
   n: number,
   report: AttemptReport,
   now: number,
-): void {
+): boolean {
   const delivery = account.store.delivery(job_id);
   const next = delivery && finishAttempt(delivery, round, n, report, now);
-  if (!next) return;
-  const { started_at, ...seen } = report;
-  account.store.logAttempt(job_id, { round, n, at: started_at, ...seen });
-  putDelivery(account, next);
-  // Where its claim was seen to run out, a message is on its way already.
-  if (next.status === "pending" && delivery.claimed_until !== undefined) sendMessage(account, next, now);
-  const deferred = account.store.firstDeferred();
-  if (deferred) {
-    account.store.putDelivery(undeferred(deferred));
-    sendMessage(account, deferred, now);
+  if (next) {
+    const { started_at, ...seen } = report;
+    account.store.logAttempt(job_id, { round, n, at: started_at, ...seen });
+    putDelivery(account, next, now);
+    // Where its claim was seen to run out, a message is on its way already.
+    if (next.status === "pending" && delivery.claimed_until !== undefined) sendMessage(account, next, now);
   }
+  callDeferred(account, now);
+  const stands = next ?? delivery;
+  return stands?.status === "failed" && stands.round === round && stands.n === n;
 }
 
 /** A round of attempts begins. */
 export function openRound(account: Account, delivery: Delivery, now: number): void {
-  putDelivery(account, delivery);
+  putDelivery(account, delivery, now);
   sendMessage(account, delivery, now);
 }
 
@@ -118,9 +146,22 @@ function sendMessage(account: Account, { job_id, round, due_at }: Delivery, now:
 /** The sweep's timer is due: what the queue lost is sent again. */
 export function sweepDelivery(account: Account, job_id: string, now: number): void {
   const { store } = account;
-  const delivery = currentDelivery(account, job_id, now);
-  const swept = delivery && sweep(delivery, now);
-  if (swept?.next_at === undefined) store.clearTimer("delivery", job_id);
-  else store.setTimer("delivery", job_id, swept.next_at);
-  if (delivery && swept?.send) sendMessage(account, delivery, now);
+  const delivery = store.delivery(job_id);
+  if (!delivery || !store.job(job_id)) {
+    // What belongs to no job is nobody's.
+    store.deleteJob(job_id);
+    store.clearTimer("delivery", job_id);
+    return;
+  }
+  if (expireClaim(delivery, now)) {
+    currentDelivery(account, job_id, now);
+  } else if (sweep(delivery).send) {
+    const again = delivery.called_until === undefined ? delivery : call(delivery, now);
+    putDelivery(account, again, now);
+    store.setTimer("delivery", job_id, Math.max(now, again.due_at) + SWEEP_MS);
+    sendMessage(account, again, now);
+  } else {
+    putDelivery(account, delivery, now);
+    callDeferred(account, now);
+  }
 }

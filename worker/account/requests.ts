@@ -8,6 +8,7 @@ import { cancel, type Job } from "./jobs.ts";
 import { type Gate, passGate, viewGate } from "./keys.ts";
 import { type JobView, viewJob } from "./record.ts";
 import type { PageFilter } from "./store.ts";
+import { charge } from "./usage.ts";
 
 /** What API clients ask of an account. Every verb counts its request and tells the key's window (contract section 3). */
 
@@ -50,7 +51,7 @@ export function count(account: Account, key_hash: string, now: number): Gate {
   const { settings } = account;
   if (!key || !settings) return { ok: false, code: "invalid_api_key" };
   const { gate, window } = passGate(key, settings, now);
-  if (gate.ok) account.setWindow(key_hash, window, now);
+  if (gate.ok) account.setWindow(key, window, now);
   return gate;
 }
 
@@ -100,6 +101,7 @@ export function submit(account: Account, key_hash: string, submission: Submissio
     stale: [],
   };
   const stored = account.insert(job, prompt);
+  charge(account.store, key_hash, { jobs: 1 }, now);
   if (idempotency) {
     account.store.putIdempotency({ ...idempotency, job_id, status: 202, created_at: now });
     account.store.forgetIdempotency(now - IDEMPOTENCY_MS, FORGOTTEN_AT_ONCE);
@@ -159,10 +161,15 @@ export function listJobs(
 export function cancelJob(account: Account, key_hash: string, job_id: string, now: number): Gated<JobView | null> {
   const gate = count(account, key_hash, now);
   if (!gate.ok) return { gate };
+  return { gate, value: cancelStored(account, job_id, now) };
+}
+
+/** Cancels a job, whoever asks; counts nothing. */
+export function cancelStored(account: Account, job_id: string, now: number): JobView | null {
   const stored = account.load(job_id);
   const step = stored && cancel(stored.job, account.retention, now);
   if (step) account.apply(step, now);
-  return { gate, value: stored ? viewJob(account, step ? { ...stored, job: step.job } : stored) : null };
+  return stored ? viewJob(account, step ? { ...stored, job: step.job } : stored) : null;
 }
 
 export type Deleted = "deleted" | "not_finished" | "not_found";

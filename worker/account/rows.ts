@@ -1,61 +1,56 @@
-import type { OutputDescription } from "../../schemas/job.ts";
+import type { JobStatus, OutputDescription } from "../../schemas/job.ts";
 import type { KeyUse } from "./admission.ts";
 import type { Delivery } from "./deliveries.ts";
 import type { IdempotencyEntry } from "./idempotency.ts";
 import { type Job, type Phase, statusOf } from "./jobs.ts";
 import type { Key, RequestWindow, Settings } from "./keys.ts";
+import { OwnerRows } from "./owner-rows.ts";
+import { orNull, parseBody, type Row, RowReader, type Sql } from "./sql.ts";
 import type {
   AccountStore,
   AttemptLog,
+  OwnerStore,
   PageFilter,
-  StoredEvent,
+  EventRows,
   StoredJob,
   Timer,
   TimerKind,
   WindowName,
 } from "./store.ts";
 
-type SqlValue = string | number | null;
-type Row = Record<string, unknown>;
+/** Where the jobs of one key with one status are found: the open ones are few, the ended ones have an index of their own. */
+const OF_KEY: Readonly<Record<JobStatus, string>> = {
+  queued: "INDEXED BY jobs_open WHERE phase <> 'ended' AND phase IN ('waiting', 'ready', 'placed') AND key_hash = ?",
+  running: "INDEXED BY jobs_open WHERE phase <> 'ended' AND phase = 'running' AND key_hash = ?",
+  completed: "INDEXED BY jobs_ended WHERE phase = 'ended' AND status = 'completed' AND key_hash = ?",
+  failed: "INDEXED BY jobs_ended WHERE phase = 'ended' AND status = 'failed' AND key_hash = ?",
+  cancelled: "INDEXED BY jobs_ended WHERE phase = 'ended' AND status = 'cancelled' AND key_hash = ?",
+};
 
-/** As much of SQLite as is used: a Durable Object's `SqlStorage` has it. */
-export interface Sql {
-  readonly databaseSize: number;
-  exec(query: string, ...bindings: SqlValue[]): { toArray(): Row[] };
+/** Where a page's jobs are found, in each part by their sequence; `which` is what the parts ask for. */
+function partsOf({ key_hash, status }: PageFilter): { parts: readonly string[]; which: readonly string[] } {
+  if (key_hash !== undefined) {
+    return { parts: status === undefined ? Object.values(OF_KEY) : [OF_KEY[status]], which: [key_hash] };
+  }
+  return status === undefined ? { parts: ["WHERE TRUE"], which: [] } : { parts: ["WHERE status = ?"], which: [status] };
 }
-
-const orNull = (value: number | undefined): number | null => value ?? null;
-const parse = <T>(row: Row): T => JSON.parse(String(row.body)) as T;
 
 /** The account's rows in SQLite; docs/storage.md describes them. */
 export class Rows implements AccountStore {
+  readonly owner: OwnerStore;
   readonly #sql: Sql;
-  readonly #onPoisoned: (row: Row) => void;
+  readonly #rows: RowReader;
 
   /** @param onPoisoned hears of a row that can't be read; lists pass it over, so that it stops nobody but itself */
   constructor(sql: Sql, onPoisoned: (row: Row) => void = () => {}) {
     this.#sql = sql;
-    this.#onPoisoned = onPoisoned;
-  }
-
-  #readable<T>(rows: Row[], read: (row: Row) => T): T[] {
-    return rows.flatMap((row) => {
-      try {
-        return [read(row)];
-      } catch {
-        this.#onPoisoned(row);
-        return [];
-      }
-    });
-  }
-
-  #one(query: string, ...bindings: SqlValue[]): Row | undefined {
-    return this.#sql.exec(query, ...bindings).toArray()[0];
+    this.#rows = new RowReader(sql, onPoisoned);
+    this.owner = new OwnerRows(sql, this.#rows);
   }
 
   settings(): Settings | undefined {
-    const row = this.#one("SELECT body FROM settings WHERE id = 1");
-    return row && parse<Settings>(row);
+    const row = this.#rows.one("SELECT body FROM settings WHERE id = 1");
+    return row && parseBody<Settings>(row);
   }
 
   putSettings(settings: Settings): void {
@@ -75,7 +70,7 @@ export class Rows implements AccountStore {
   }
 
   key(hash: string): Key | undefined {
-    const row = this.#one("SELECT * FROM keys WHERE key_hash = ?", hash);
+    const row = this.#rows.one("SELECT * FROM keys WHERE key_hash = ?", hash);
     return row && this.#toKey(row);
   }
 
@@ -111,12 +106,12 @@ export class Rows implements AccountStore {
   }
 
   job(id: string): StoredJob | undefined {
-    const row = this.#one("SELECT seq, body FROM jobs WHERE job_id = ?", id);
-    return row && { seq: Number(row.seq), job: parse<Job>(row) };
+    const row = this.#rows.one("SELECT seq, body FROM jobs WHERE job_id = ?", id);
+    return row && { seq: Number(row.seq), job: parseBody<Job>(row) };
   }
 
   insertJob(job: Job, prompt: string | undefined): StoredJob {
-    const row = this.#one(
+    const row = this.#rows.one(
       `INSERT INTO jobs (job_id, key_hash, phase, status, created_at, priority, fresh, body)
        VALUES (?, ?, ?, ?, ?, ?, 1, ?) RETURNING seq`,
       job.job_id,
@@ -150,7 +145,7 @@ export class Rows implements AccountStore {
   }
 
   prompt(id: string): string | undefined {
-    const row = this.#one("SELECT body FROM prompts WHERE job_id = ?", id);
+    const row = this.#rows.one("SELECT body FROM prompts WHERE job_id = ?", id);
     return row && String(row.body);
   }
 
@@ -162,7 +157,7 @@ export class Rows implements AccountStore {
     return this.#sql
       .exec("SELECT body FROM files WHERE job_id = ? ORDER BY n", id)
       .toArray()
-      .map((row) => parse<OutputDescription>(row));
+      .map((row) => parseBody<OutputDescription>(row));
   }
 
   putFiles(id: string, files: readonly OutputDescription[]): void {
@@ -188,19 +183,19 @@ export class Rows implements AccountStore {
   }
 
   firstWaiting(keyHash: string): Job | undefined {
-    const row = this.#one(
+    const row = this.#rows.one(
       "SELECT body FROM jobs WHERE phase <> 'ended' AND phase = 'waiting' AND key_hash = ? ORDER BY priority DESC, seq LIMIT 1",
       keyHash,
     );
-    return row && parse<Job>(row);
+    return row && parseBody<Job>(row);
   }
 
   weakestReady(keyHash: string): Job | undefined {
-    const row = this.#one(
+    const row = this.#rows.one(
       "SELECT body FROM jobs WHERE phase <> 'ended' AND phase = 'ready' AND key_hash = ? AND fresh = 1 ORDER BY priority, seq DESC LIMIT 1",
       keyHash,
     );
-    return row && parse<Job>(row);
+    return row && parseBody<Job>(row);
   }
 
   inPhases(phases: readonly Phase[], limit: number): Job[] {
@@ -212,7 +207,7 @@ export class Rows implements AccountStore {
         limit,
       )
       .toArray();
-    return this.#readable(rows, (row) => parse<Job>(row));
+    return this.#rows.readable(rows, (row) => parseBody<Job>(row));
   }
 
   nextReady(limit: number): Job[] {
@@ -225,11 +220,11 @@ export class Rows implements AccountStore {
         limit,
       )
       .toArray();
-    return this.#readable(rows, (row) => parse<Job>(row));
+    return this.#rows.readable(rows, (row) => parseBody<Job>(row));
   }
 
   waitingBefore({ seq, job }: StoredJob): number {
-    const row = this.#one(
+    const row = this.#rows.one(
       `SELECT COUNT(*) AS n FROM jobs WHERE phase <> 'ended' AND phase = 'waiting' AND key_hash = ?
        AND (priority > ? OR (priority = ? AND seq < ?))`,
       job.key_hash,
@@ -243,11 +238,12 @@ export class Rows implements AccountStore {
   /** Sequence numbers rise with creation times, so both bounds of time are bounds of `seq`, each one look into an index. */
   #bound(query: string, at: number | undefined): number | undefined {
     if (at === undefined) return undefined;
-    const row = this.#one(query, at);
+    const row = this.#rows.one(query, at);
     return row === undefined ? undefined : Number(row.seq);
   }
 
-  page({ before, status, created_after, created_before }: PageFilter, limit: number): StoredJob[] {
+  page(filter: PageFilter, limit: number): StoredJob[] {
+    const { before, created_after, created_before } = filter;
     const first = this.#bound(
       "SELECT seq FROM jobs WHERE created_at > ? ORDER BY created_at, seq LIMIT 1",
       created_after,
@@ -259,30 +255,28 @@ export class Rows implements AccountStore {
     if ((created_after !== undefined && first === undefined) || (created_before !== undefined && last === undefined))
       return [];
     const most = Math.min(before === undefined ? Number.MAX_SAFE_INTEGER : before - 1, last ?? Number.MAX_SAFE_INTEGER);
-    const rows =
-      status === undefined
-        ? this.#sql.exec(
-            "SELECT seq, job_id, body FROM jobs WHERE seq BETWEEN ? AND ? ORDER BY seq DESC LIMIT ?",
-            first ?? 0,
-            most,
-            limit,
-          )
-        : this.#sql.exec(
-            "SELECT seq, job_id, body FROM jobs WHERE status = ? AND seq BETWEEN ? AND ? ORDER BY seq DESC LIMIT ?",
-            status,
-            first ?? 0,
-            most,
-            limit,
-          );
-    return this.#readable(rows.toArray(), (row) => ({ seq: Number(row.seq), job: parse<Job>(row) }));
+    const { parts, which } = partsOf(filter);
+    const rows = parts.flatMap((part) =>
+      this.#sql
+        .exec(
+          `SELECT seq, job_id, body FROM jobs ${part} AND seq BETWEEN ? AND ? ORDER BY seq DESC LIMIT ?`,
+          ...which,
+          first ?? 0,
+          most,
+          limit,
+        )
+        .toArray(),
+    );
+    const newest = parts.length > 1 ? rows.sort((a, b) => Number(b.seq) - Number(a.seq)).slice(0, limit) : rows;
+    return this.#rows.readable(newest, (row) => ({ seq: Number(row.seq), job: parseBody<Job>(row) }));
   }
 
   lastCreatedAt(): number {
-    return Number(this.#one("SELECT MAX(created_at) AS at FROM jobs")?.at ?? 0);
+    return Number(this.#rows.one("SELECT MAX(created_at) AS at FROM jobs")?.at ?? 0);
   }
 
   span(): number {
-    const row = this.#one("SELECT (SELECT MIN(seq) FROM jobs) AS first, (SELECT MAX(seq) FROM jobs) AS last");
+    const row = this.#rows.one("SELECT (SELECT MIN(seq) FROM jobs) AS first, (SELECT MAX(seq) FROM jobs) AS last");
     return row === undefined || row.first === null ? 0 : Number(row.last) - Number(row.first) + 1;
   }
 
@@ -290,7 +284,7 @@ export class Rows implements AccountStore {
     const rows = this.#sql
       .exec("SELECT job_id, body FROM jobs WHERE phase = 'ended' ORDER BY seq LIMIT ?", limit)
       .toArray();
-    return this.#readable(rows, (row) => parse<Job>(row));
+    return this.#rows.readable(rows, (row) => parseBody<Job>(row));
   }
 
   bytes(): number {
@@ -298,7 +292,7 @@ export class Rows implements AccountStore {
   }
 
   idempotency(key: string): IdempotencyEntry | undefined {
-    const row = this.#one("SELECT * FROM idempotency WHERE idempotency_key = ?", key);
+    const row = this.#rows.one("SELECT * FROM idempotency WHERE idempotency_key = ?", key);
     if (!row) return undefined;
     return {
       idempotency_key: String(row.idempotency_key),
@@ -336,30 +330,37 @@ export class Rows implements AccountStore {
   }
 
   delivery(id: string): Delivery | undefined {
-    const row = this.#one("SELECT body FROM deliveries WHERE job_id = ?", id);
-    return row && parse<Delivery>(row);
+    const row = this.#rows.one("SELECT body FROM deliveries WHERE job_id = ?", id);
+    return row && parseBody<Delivery>(row);
   }
 
   putDelivery(delivery: Delivery): void {
     this.#sql.exec(
-      "INSERT OR REPLACE INTO deliveries (job_id, status, due_at, claimed_until, deferred, body) VALUES (?, ?, ?, ?, ?, ?)",
+      `INSERT OR REPLACE INTO deliveries (job_id, event, status, due_at, claimed_until, deferred, body)
+       VALUES (?, (SELECT event FROM events WHERE job_id = ?), ?, ?, ?, ?, ?)`,
+      delivery.job_id,
       delivery.job_id,
       delivery.status,
       delivery.due_at,
-      orNull(delivery.claimed_until),
+      orNull(delivery.claimed_until ?? delivery.called_until),
       delivery.deferred ? 1 : null,
       JSON.stringify(delivery),
     );
   }
 
   deliveriesInFlight(now: number): number {
-    const row = this.#one("SELECT COUNT(*) AS n FROM deliveries WHERE claimed_until > ?", now);
+    const row = this.#rows.one("SELECT COUNT(*) AS n FROM deliveries WHERE claimed_until > ?", now);
     return Number(row?.n ?? 0);
   }
 
   firstDeferred(): Delivery | undefined {
-    const row = this.#one("SELECT body FROM deliveries WHERE deferred = 1 ORDER BY due_at LIMIT 1");
-    return row && parse<Delivery>(row);
+    for (;;) {
+      const row = this.#rows.one("SELECT job_id, body FROM deliveries WHERE deferred = 1 ORDER BY due_at LIMIT 1");
+      const [delivery] = row ? this.#rows.readable([row], (one) => parseBody<Delivery>(one)) : [];
+      if (!row || delivery) return delivery;
+      // One that can't be read waits for nothing, and holds up nobody.
+      this.#sql.exec("UPDATE deliveries SET deferred = NULL WHERE job_id = ?", String(row.job_id));
+    }
   }
 
   logAttempt(id: string, attempt: AttemptLog): void {
@@ -374,7 +375,7 @@ export class Rows implements AccountStore {
 
   attempts(id: string): AttemptLog[] {
     const rows = this.#sql.exec("SELECT job_id, body FROM attempts WHERE job_id = ? ORDER BY round, n", id).toArray();
-    return this.#readable(rows, (row) => parse<AttemptLog>(row));
+    return this.#rows.readable(rows, (row) => parseBody<AttemptLog>(row));
   }
 
   forgetAttempts(id: string, round: number): void {
@@ -386,24 +387,33 @@ export class Rows implements AccountStore {
   }
 
   eventOf(job_id: string): number | undefined {
-    const row = this.#one("SELECT event FROM events WHERE job_id = ?", job_id);
+    const row = this.#rows.one("SELECT event FROM events WHERE job_id = ?", job_id);
     return row && Number(row.event);
   }
 
-  events(after: number, limit: number): StoredEvent[] {
+  events(after: number, limit: number): EventRows {
     const rows = this.#sql
       .exec(
         `SELECT event, seq, jobs.job_id, body FROM events JOIN jobs ON jobs.job_id = events.job_id
          WHERE event > ? ORDER BY event LIMIT ?`,
         after,
-        limit,
+        limit + 1,
       )
       .toArray();
-    return this.#readable(rows, (row) => ({ event: Number(row.event), seq: Number(row.seq), job: parse<Job>(row) }));
+    const page = rows.slice(0, limit);
+    return {
+      events: this.#rows.readable(page, (row) => ({
+        event: Number(row.event),
+        seq: Number(row.seq),
+        job: parseBody<Job>(row),
+      })),
+      last: Number(page.at(-1)?.event ?? after),
+      has_more: rows.length > limit,
+    };
   }
 
   window(name: WindowName): RequestWindow | undefined {
-    const row = this.#one("SELECT opened_at, used FROM windows WHERE name = ?", name);
+    const row = this.#rows.one("SELECT opened_at, used FROM windows WHERE name = ?", name);
     return row && { opened_at: Number(row.opened_at), used: Number(row.used) };
   }
 
@@ -412,7 +422,7 @@ export class Rows implements AccountStore {
   }
 
   timerDueAt(kind: TimerKind, ref: string): number | undefined {
-    const row = this.#one("SELECT due_at FROM timers WHERE kind = ? AND ref = ?", kind, ref);
+    const row = this.#rows.one("SELECT due_at FROM timers WHERE kind = ? AND ref = ?", kind, ref);
     return row && Number(row.due_at);
   }
 
@@ -447,7 +457,7 @@ export class Rows implements AccountStore {
   }
 
   earliestTimer(): number | undefined {
-    const row = this.#one("SELECT MIN(due_at) AS due_at FROM timers");
+    const row = this.#rows.one("SELECT MIN(due_at) AS due_at FROM timers");
     return row === undefined || row.due_at === null ? undefined : Number(row.due_at);
   }
 }

@@ -4,6 +4,7 @@ import type { AttemptResult, Delivery } from "./deliveries.ts";
 import type { IdempotencyEntry } from "./idempotency.ts";
 import type { Job, Phase } from "./jobs.ts";
 import type { Key, RequestWindow, Settings } from "./keys.ts";
+import type { UsageCounts } from "./owner-types.ts";
 
 /** A job with its place in the account's own order. */
 export interface StoredJob {
@@ -16,6 +17,8 @@ export interface PageFilter {
   /** Sequence number: only older jobs. */
   readonly before?: number;
   readonly status?: JobStatus;
+  /** Only jobs that this key made. */
+  readonly key_hash?: string;
   readonly created_after?: number;
   readonly created_before?: number;
 }
@@ -46,6 +49,14 @@ export interface StoredEvent extends StoredJob {
   readonly event: number;
 }
 
+/** A page of ends. What can't be read is passed over: `last` and `has_more` count it. */
+export interface EventRows {
+  readonly events: readonly StoredEvent[];
+  /** The number that the next page begins after. */
+  readonly last: number;
+  readonly has_more: boolean;
+}
+
 export interface AttemptLog extends AttemptResult {
   readonly round: number;
   readonly n: number;
@@ -59,11 +70,61 @@ export interface AttemptLog extends AttemptResult {
   readonly rule?: string;
 }
 
+/** How many jobs of a key are in an open phase. */
+export interface OpenCount {
+  readonly key_hash: string;
+  readonly phase: Exclude<Phase, "ended">;
+  readonly jobs: number;
+}
+
+/** Which deliveries a page of the list is about. */
+export interface DeliveryFilter {
+  readonly state?: Delivery["status"];
+  /** Event number: only those of jobs that ended before. */
+  readonly before?: number;
+}
+
+/** A delivery with the end that it tells of. */
+export interface StoredDelivery {
+  readonly event: number;
+  readonly delivery: Delivery;
+  readonly job: Job;
+}
+
+export interface UsageRow extends UsageCounts {
+  /** Days since 1970 began, UTC. */
+  readonly day: number;
+  readonly key_hash: string;
+}
+
+/** What an account's owner looks up beyond what API clients ask. */
+export interface OwnerStore {
+  /** In no order; what there is none of is left out. */
+  openJobs(): OpenCount[];
+  /** By the end of their jobs, the latest first. */
+  deliveries(filter: DeliveryFilter, limit: number): StoredDelivery[];
+  /** Those failed deliveries whose jobs ended first. */
+  oldestFailed(limit: number): Delivery[];
+  /** How many failed deliveries were last due after `after`; counts no further than `most`. */
+  countFailed(after: number, most: number): number;
+  /** A job's latest attempt of a delivery that is over. */
+  lastAttempt(id: string): AttemptLog | undefined;
+
+  /** Adds to what a key has used on a day. */
+  addUsage(day: number, key_hash: string, counts: Partial<UsageCounts>): void;
+  /** Of the days from `first` to `last`, both included; by day, then by key. */
+  usage(first: number, last: number): UsageRow[];
+  /** Forgets at most `limit` rows of days before `day`, the earliest first. */
+  forgetUsage(day: number, limit: number): void;
+}
+
 /**
  * What the account remembers. Synchronous: a verb reads and writes in one transaction of its caller's. Every implementation
  * returns what was last put.
  */
 export interface AccountStore {
+  readonly owner: OwnerStore;
+
   settings(): Settings | undefined;
   putSettings(settings: Settings): void;
 
@@ -132,7 +193,7 @@ export interface AccountStore {
   /** The number of a job's end. */
   eventOf(job_id: string): number | undefined;
   /** Ends after event number `after`, oldest first. */
-  events(after: number, limit: number): StoredEvent[];
+  events(after: number, limit: number): EventRows;
 
   /** A window that counts for the whole account. */
   window(name: WindowName): RequestWindow | undefined;

@@ -1,16 +1,12 @@
-import { MAX_REDELIVERIES_PER_WINDOW } from "../../schemas/limits.ts";
 import type { Account } from "./account.ts";
-import { type Delivery, reopen } from "./deliveries.ts";
-import { EMPTY_WINDOW, takeFrom, viewWindow } from "./keys.ts";
-import { currentDelivery, openRound } from "./notifications.ts";
+import type { Delivery } from "./deliveries.ts";
+import { currentDelivery } from "./notifications.ts";
 import { type JobView, viewJob } from "./record.ts";
+import { reopenDelivery } from "./redelivery.ts";
 import { count, type Gated } from "./requests.ts";
 import type { AttemptLog } from "./store.ts";
 
 /** What API clients ask about their notifications (spec section 6, contract sections 2 and 5). */
-
-/** Rounds whose attempts stay in a job's log. */
-const ROUNDS_KEPT = 10;
 
 export type Redelivered =
   | { readonly kind: "reopened"; readonly view: JobView }
@@ -30,28 +26,16 @@ export function redeliver(
 ): Gated<Redelivered> {
   const gate = count(account, key_hash, now);
   if (!gate.ok) return { gate };
-  const { store } = account;
   const stored = account.load(job_id);
   if (!stored) return { gate, value: { kind: "not_found" } };
-  const delivery = currentDelivery(account, job_id, now);
-  if (delivery?.request === request) return { gate, value: { kind: "reopened", view: viewJob(account, stored) } };
-  const fresh = delivery && reopen(delivery, request, now);
-  if (!fresh) return { gate, value: { kind: "not_redeliverable" } };
-  const window = store.window("redeliveries") ?? EMPTY_WINDOW;
-  const taken = takeFrom(window, MAX_REDELIVERIES_PER_WINDOW, now);
-  if (!taken) {
-    const { reset_at } = viewWindow(window, MAX_REDELIVERIES_PER_WINDOW, now);
-    return { gate, value: { kind: "too_many", reset_at } };
-  }
-  store.putAccountWindow("redeliveries", taken);
-  store.forgetAttempts(job_id, fresh.round - ROUNDS_KEPT);
-  openRound(account, fresh, now);
-  return { gate, value: { kind: "reopened", view: viewJob(account, stored) } };
+  const answer = reopenDelivery(account, job_id, request, now);
+  return { gate, value: answer.kind === "reopened" ? { ...answer, view: viewJob(account, stored) } : answer };
 }
 
 /** A job's delivery and every attempt that was made of it. */
 export interface DeliveryView {
   readonly webhook_url: string;
+  readonly ended: boolean;
   /** Absent until the job has ended. */
   readonly delivery?: Delivery;
   readonly attempts: readonly AttemptLog[];
@@ -68,7 +52,10 @@ export function readDelivery(account: Account, key_hash: string, job_id: string,
   if (webhook_url === undefined) return { gate, value: "no_webhook" };
   const delivery = currentDelivery(account, job_id, now);
   const attempts = account.store.attempts(job_id);
-  return { gate, value: { webhook_url, attempts, ...(delivery ? { delivery } : {}) } };
+  return {
+    gate,
+    value: { webhook_url, ended: stored.job.phase === "ended", attempts, ...(delivery ? { delivery } : {}) },
+  };
 }
 
 /** Where a page of events begins: after a number, or after the end of a job. */
@@ -93,8 +80,6 @@ export function listEvents(
   const { store } = account;
   const from = "event" in after ? after.event : store.eventOf(after.job_id);
   if (from === undefined) return { gate, value: "unknown" };
-  const found = store.events(from, limit + 1);
-  const page = found.slice(0, limit);
-  const events = page.map((stored) => viewJob(account, stored));
-  return { gate, value: { events, last: page.at(-1)?.event ?? from, has_more: found.length > limit } };
+  const { events, ...page } = store.events(from, limit);
+  return { gate, value: { ...page, events: events.map((stored) => viewJob(account, stored)) } };
 }

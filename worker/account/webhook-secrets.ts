@@ -28,12 +28,13 @@ export function signingSecrets(
  */
 export function replaceWebhookSecret(account: Account, secret: string, now: number): void {
   const settings = account.mustSettings;
-  const { webhook_secret, retired_webhook_secrets = [] } = settings;
+  const { webhook_secret, retired_webhook_secrets = [], secret_version = 0 } = settings;
   if (secret === webhook_secret) return;
   const retired = [{ secret: webhook_secret, until: now + RETIRED_SECRET_MS }, ...retired_webhook_secrets];
   account.putSettings({
     ...settings,
     webhook_secret: secret,
+    secret_version: secret_version + 1,
     retired_webhook_secrets: retired.filter(({ until }) => until > now).slice(0, MAX_RETIRED),
   });
 }

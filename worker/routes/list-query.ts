@@ -8,13 +8,17 @@ import type { PageFilter } from "../account/store.ts";
 
 const MAX_PAGE = 100;
 
-/** A cursor is opaque to clients: the sequence number of the last row they saw. */
-export const encodeCursor = (seq: number): string => base64url.encode(String(seq));
+/** What a cursor is of; one of another list is none. */
+type CursorKind = "" | "e";
 
-export function decodeCursor(cursor: string): number | undefined {
+/** A cursor is opaque to clients: the sequence number of the last row they saw. */
+export const encodeCursor = (seq: number, kind: CursorKind = ""): string => base64url.encode(`${kind}${seq}`);
+
+export function decodeCursor(cursor: string, kind: CursorKind = ""): number | undefined {
   try {
     const text = new TextDecoder().decode(base64url.decode(cursor));
-    return /^\d{1,15}$/.test(text) ? Number(text) : undefined;
+    const number = text.startsWith(kind) ? text.slice(kind.length) : "";
+    return /^\d{1,15}$/.test(number) ? Number(number) : undefined;
   } catch {
     return undefined;
   }
@@ -45,7 +49,13 @@ export const Limit = v.optional(
 
 const ListQuery = v.object({
   limit: Limit,
-  cursor: v.optional(v.pipe(v.string(), v.transform(decodeCursor), v.number("is not one of this list's"))),
+  cursor: v.optional(
+    v.pipe(
+      v.string(),
+      v.transform((cursor) => decodeCursor(cursor)),
+      v.number("is not one of this list's"),
+    ),
+  ),
   status: v.optional(v.picklist(JobStatus.options, `must be one of ${JobStatus.options.join(", ")}`)),
   created_after: v.optional(Time),
   created_before: v.optional(Time),

@@ -14,6 +14,12 @@ const ANSWER_TEXT_MS = 200;
 
 export type Granted = Extract<BeginAnswer, { kind: "granted" }>;
 
+/** An answer may repeat what of its URL is secret. */
+function withoutSecrets(answer: string, { pathname, search }: URL): string {
+  const parts = [pathname + search, pathname, search].filter((part) => part.length > 1);
+  return parts.reduce((text, part) => text.replaceAll(part, "…"), answer);
+}
+
 /** One attempt of a delivery (spec section 6): posts the notification once. Whatever the receiver does is the report. */
 export async function attempt(env: Env, granted: Granted, targets: TargetRules): Promise<AttemptReport> {
   const started_at = Date.now();
@@ -40,7 +46,7 @@ export async function attempt(env: Env, granted: Granted, targets: TargetRules):
     const signal = AbortSignal.timeout(RECEIVER_TIMEOUT_MS);
     const response = await fetch(target.url, { method: "POST", headers, body, redirect: "manual", signal });
     const answered_ms = Date.now() - started_at;
-    const answer = await bytesInTime(response, KEPT_ANSWER_BYTES, ANSWER_TEXT_MS);
+    const answer = withoutSecrets(await bytesInTime(response, KEPT_ANSWER_BYTES, ANSWER_TEXT_MS), target.url);
     const { status } = response;
     const failure = response.ok ? undefined : failureOfAnswer(status, answer);
     return {

@@ -1,5 +1,6 @@
 import type { TargetRules } from "../../schemas/targets.ts";
-import type { Courier } from "./courier.ts";
+import { log, reasonOf } from "../log.ts";
+import { type Courier, FAULT } from "./courier.ts";
 import type { WebhookMessage } from "./message.ts";
 
 /** A batch in parallel, each message settled on its own. Couriers answer soon: no receiver and no account holds up a batch. */
@@ -10,7 +11,10 @@ export async function consumeWebhooks(
 ): Promise<void> {
   await Promise.all(
     batch.messages.map(async (message) => {
-      const handled = await couriers.deliver(message.body, targets);
+      const handled = await couriers.deliver(message.body, targets).catch((error) => {
+        log("warn", "courier_lost", { job: message.body.job, reason: reasonOf(error) });
+        return FAULT;
+      });
       if (handled.kind === "ack") message.ack();
       else message.retry({ delaySeconds: handled.delay_s });
     }),

@@ -1,7 +1,9 @@
 import { WorkerEntrypoint } from "cloudflare:workers";
 import type { TargetRules } from "../../schemas/targets.ts";
+import { RECEIVER_TIMEOUT_MS } from "../../schemas/webhook.ts";
 import { CLAIM_MS } from "../account/deliveries.ts";
 import type { AttemptReport, BeginAnswer } from "../account/notifications.ts";
+import { noteFailedDelivery } from "../directory/failed-deliveries.ts";
 import type { Env } from "../env.ts";
 import { log, reasonOf } from "../log.ts";
 import { attempt, type Granted } from "./attempt.ts";
@@ -12,9 +14,11 @@ export type Handled = { readonly kind: "ack" } | { readonly kind: "retry"; reado
 
 const ACK: Handled = { kind: "ack" };
 /** The account can't be asked. */
-const FAULT: Handled = { kind: "retry", delay_s: 5 };
-/** So long a batch waits for an account's word. */
-const PATIENCE_MS = 100;
+export const FAULT: Handled = { kind: "retry", delay_s: 5 };
+/** So long a batch waits for an account's word; an object that is far away or has to start first takes some 100 ms. */
+const PATIENCE_MS = 1_000;
+/** A grant that came later than this leaves no time for an attempt and its report: it is left to run out. */
+const GRANT_MS = CLAIM_MS - RECEIVER_TIMEOUT_MS;
 /** Between two tries to tell the account what became of an attempt. */
 const REPORT_RETRY_MS = 1_000;
 
@@ -26,9 +30,10 @@ const REPORT_RETRY_MS = 1_000;
 export class Courier extends WorkerEntrypoint<Env> {
   /** Answers as soon as the account has said whether there is anything to do, and within PATIENCE_MS. Never throws. */
   async deliver(message: WebhookMessage, targets: TargetRules): Promise<Handled> {
+    const asked_at = Date.now();
     const asked = this.#begin(message);
     this.ctx.waitUntil(
-      asked.then((begun) => (begun?.kind === "granted" ? this.#try(message, begun, targets) : undefined)),
+      asked.then((begun) => (begun?.kind === "granted" ? this.#try(message, begun, targets, asked_at) : undefined)),
     );
     const handled = asked.then((begun): Handled => {
       if (!begun) return FAULT;
@@ -46,22 +51,26 @@ export class Courier extends WorkerEntrypoint<Env> {
     }
   }
 
-  async #try(message: WebhookMessage, begun: Granted, targets: TargetRules): Promise<void> {
+  async #try(message: WebhookMessage, begun: Granted, targets: TargetRules, asked_at: number): Promise<void> {
     const { job } = message;
     try {
+      if (Date.now() > asked_at + GRANT_MS) throw new Error("The account answered too late.");
       const report = await attempt(this.env, begun, targets);
       const { ok, status, failure, duration_ms } = report;
       const target = new URL(begun.url).origin;
       log(ok ? "info" : "warn", "webhook_attempt", { job, n: begun.n, ok, status, failure, target, ms: duration_ms });
-      await this.#report(message, begun, report);
+      if (await this.#report(message, begun, report)) await this.#note(message, target, report);
     } catch (error) {
       // The account's sweep goes on when the claim has run out.
       log("error", "webhook_fault", { job, n: begun.n, reason: reasonOf(error) });
     }
   }
 
-  /** Tells the account while it may still believe that the attempt is in flight, each time with a fresh stub. */
-  async #report({ account, job, round }: WebhookMessage, { n }: Granted, report: AttemptReport): Promise<void> {
+  /**
+   * Tells the account while it may still believe that the attempt is in flight, each time with a fresh stub.
+   * @returns whether the round has failed with it
+   */
+  async #report({ account, job, round }: WebhookMessage, { n }: Granted, report: AttemptReport): Promise<boolean> {
     for (;;) {
       try {
         return await this.env.ACCOUNT.getByName(account).finishDelivery(job, round, n, report);
@@ -69,6 +78,24 @@ export class Courier extends WorkerEntrypoint<Env> {
         if (Date.now() + REPORT_RETRY_MS > report.started_at + CLAIM_MS) throw error;
         await scheduler.wait(REPORT_RETRY_MS);
       }
+    }
+  }
+
+  /** For the operators' list of all accounts. A word that is lost, and a round that ends without a courier, miss a line there only. */
+  async #note({ account, job, round }: WebhookMessage, target: string, report: AttemptReport): Promise<void> {
+    const { failure = null, status = null } = report;
+    try {
+      await noteFailedDelivery(this.env.DIRECTORY, {
+        account_id: account,
+        job_id: job,
+        round,
+        at: Date.now(),
+        target,
+        failure,
+        status,
+      });
+    } catch (error) {
+      log("warn", "failed_delivery_not_noted", { job, reason: reasonOf(error) });
     }
   }
 }

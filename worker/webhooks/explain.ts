@@ -4,6 +4,7 @@ import type { AttemptLog } from "../account/store.ts";
 /** What happened to an attempt and what its receiver's owner can do about it, in plain words. */
 
 const ADVICE_BY_STATUS: Readonly<Record<number, string>> = {
+  304: "Only an answer of 200 to 299 counts as delivered.",
   400: "It could not read the request. The body is JSON in UTF-8, sent as application/json.",
   401: "It did not accept the request's signature or wants a login. Verify the signature over the raw body, with the current webhook secret.",
   403: "It, or a firewall before it, refuses the service. Let POST requests of the service through.",
@@ -12,7 +13,7 @@ const ADVICE_BY_STATUS: Readonly<Record<number, string>> = {
   410: "It says that this address is gone for good. Give another webhook_url.",
   413: "The body was too large for it. Raise the size that it accepts.",
   415: "It does not take application/json. Let it.",
-  429: "It was asked too often. Answer first and do the work afterwards.",
+  429: "It was asked too often. Raise its limit for this service.",
   502: "A proxy before it got no good answer. Check that the application behind the proxy is running.",
   503: "It says that it is not available. Check that the application is running.",
   504: "A proxy before it got no answer in time. Answer first and do the work afterwards.",
@@ -21,7 +22,8 @@ const ADVICE_BY_STATUS: Readonly<Record<number, string>> = {
 function explainStatus(status: number): string {
   const advice = ADVICE_BY_STATUS[status];
   if (advice !== undefined) return advice;
-  if (status >= 500) return "It failed while it handled the request. Look into its own log at this time.";
+  if (status >= 500 && status < 600)
+    return "It failed while it handled the request. Look into its own log at this time.";
   return "Only an answer of 200 to 299 counts as delivered.";
 }
 
@@ -38,7 +40,7 @@ export function explain({ ok, status, failure, duration_ms, rule }: AttemptLog):
     case "tls":
       return "No secure connection could be made. Check the receiver's certificate: that it has not expired, is made for this host name, comes from a public authority and is sent with its intermediate certificates.";
     case "redirect":
-      return `${answered} Redirects are not followed. Give the final address as webhook_url.`;
+      return `${answered} ${ADVICE_BY_STATUS[status ?? 0] ?? "Redirects are not followed. Give the final address as webhook_url."}`;
     case "forbidden_target":
       return `The receiver was not called: webhook_url is not allowed, ${rule ?? "by the rules for targets"}. Submit with another webhook_url.`;
     case "address_not_called":

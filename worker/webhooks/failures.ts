@@ -30,7 +30,7 @@ export function failureOfAnswer(status: number, answer: string): DeliveryFailure
   if (byStatus) return byStatus;
   if (status >= 300 && status < 400) return "redirect";
   if (status >= 400 && status < 500) return "http_4xx";
-  return status >= 500 ? "http_5xx" : "http_other";
+  return status >= 500 && status < 600 ? "http_5xx" : "http_other";
 }
 
 /** The runtime names network faults in words only. */
