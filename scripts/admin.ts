@@ -13,6 +13,8 @@ const USAGE = `Usage: npm run --silent admin -- COMMAND
   accounts new-webhook-secret --account ID
   keys create --account ID --name NAME
   keys revoke --account ID --key FIRST_12
+  invitations create --account ID [--note TEXT]                       a link to claim that account
+  invitations create --tier free|pro|enterprise [--note TEXT]         a link to a new one
   runners token [--pool POOL] [--seats N]
   runners list [--pool POOL]
   runners drain --runner ID [--pool POOL]
@@ -33,6 +35,7 @@ const OPTIONS = {
   account: { type: "string" },
   name: { type: "string" },
   key: { type: "string" },
+  note: { type: "string" },
   pool: { type: "string" },
   seats: { type: "string" },
   runner: { type: "string" },
@@ -58,6 +61,12 @@ function readArguments() {
   }
 }
 
+const invitation = ({ account, tier, note }: Partial<Record<Name, string>>) => ({
+  ...(account === undefined ? {} : { account_id: account }),
+  ...(tier === undefined ? {} : { tier }),
+  ...(note === undefined ? {} : { note }),
+});
+
 function callOf(command: string, given: Partial<Record<Name, string>>): Call {
   const need = (name: Name): string => {
     const value = given[name];
@@ -82,6 +91,10 @@ function callOf(command: string, given: Partial<Record<Name, string>>): Call {
       return { method: "POST", path: `${account()}/keys`, body: { name: need("name") } };
     case "keys revoke":
       return { method: "POST", path: `${account()}/keys/revoke`, body: { key: need("key") } };
+    case "invitations create":
+      if ((given.account === undefined) === (given.tier === undefined))
+        throw new UsageError(`${command} needs --account or --tier, one of them`);
+      return { method: "POST", path: "/invitations", body: invitation(given) };
     case "runners token":
       return {
         method: "POST",

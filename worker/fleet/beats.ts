@@ -1,5 +1,6 @@
 import { type Beat, type Heartbeat, type HeartbeatAnswer, laterBeat } from "../../schemas/runner-protocol.ts";
 import { HEALTHY, reached } from "./health.ts";
+import { record } from "./history.ts";
 import { silentAt } from "./losses.ts";
 import type { PoolState } from "./pool-state.ts";
 import type { RosterEntry } from "./roster.ts";
@@ -119,7 +120,10 @@ function leftOut(state: PoolState, runner: Runner, name: string, now: number): v
   const gone = seat.beat !== undefined && saysGone(runner, seat.ref, seat.beat);
   const absent = !gone && seat.unlisted !== undefined && ++seat.unlisted >= UNLISTED_BEATS;
   if (seat.dropped) {
-    if (gone || absent) state.unseat(seat, now, now);
+    if (!gone && !absent) return;
+    state.unseat(seat, now, now);
+    // What was never accepted was no execution.
+    if (gone) record(state.history, { kind: "ended" }, now);
   } else if (gone) {
     state.goes(seat, now);
   } else if (absent) {

@@ -1,4 +1,5 @@
 import { impossibleTickets } from "./assignment.ts";
+import { record } from "./history.ts";
 import { FORGOTTEN_MS, type PoolState, placedOn } from "./pool-state.ts";
 import { saysGone } from "./runner-state.ts";
 import { type Client, isBusy } from "./seats.ts";
@@ -24,6 +25,14 @@ const SYNC_AGAIN_S = { least: 5, most: 120 };
 /** Of what was executed its account pays the time; of what no runner took, nothing. */
 const EXECUTED: ReadonlySet<SeatOutcome> = new Set(["ended", "engine_fault", "engine_killed", "handed_back"]);
 
+/** What the history counts them as. */
+const KINDS: Partial<Record<SeatOutcome, "ended" | "failed">> = {
+  ended: "ended",
+  handed_back: "ended",
+  engine_fault: "failed",
+  engine_killed: "failed",
+};
+
 /** Idempotent: every part of a request may be repeated, and every answer may be lost. */
 export function converse(state: PoolState, request: SyncRequest, now: number): SyncAnswer {
   const { account } = request;
@@ -41,7 +50,7 @@ export function converse(state: PoolState, request: SyncRequest, now: number): S
     const seat = state.seats.seated.get(name);
     const runner = seat && state.runners.get(seat.runner);
     if (seat && runner) repeated.push(placedOn(runner, ticket));
-    else state.lanes.add(client, ticket);
+    else state.lanes.add(client, ticket, now);
     state.wanted(name);
   }
   if (client.tickets.size > 0) state.lookAt(now + FORGOTTEN_MS);
@@ -93,7 +102,11 @@ function free(state: PoolState, client: Client, freed: Freed, now: number): void
   if (freed.outcome !== "unused") state.freed.set(name, now);
   state.unwanted.delete(name);
   runner?.listed.delete(name);
-  if (seat) state.unseat(seat, EXECUTED.has(freed.outcome) ? now : seat.at, now);
+  if (seat) {
+    state.unseat(seat, EXECUTED.has(freed.outcome) ? now : seat.at, now);
+    const kind = KINDS[freed.outcome];
+    if (kind) record(state.history, { kind }, now);
+  }
   // A repeated word teaches nothing new.
   if (runner && !known) state.learns(runner, client.account, freed.outcome, now);
 }

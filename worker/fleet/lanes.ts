@@ -83,18 +83,20 @@ export class Lanes {
     return lane;
   }
 
-  add(client: Client, ticket: Ticket): void {
+  /** A ticket that is asked for again waits since it came first. */
+  add(client: Client, ticket: Ticket, now: number): void {
     const name = executionName(ticket);
     const lane = this.laneOf(ticket.needs.classes);
     const known = client.tickets.get(name);
+    const since = known?.since ?? now;
     if (known?.lane === lane) {
       lane.tickets.get(client)?.set(name, ticket);
-      client.tickets.set(name, { ticket, lane });
+      client.tickets.set(name, { ticket, lane, since });
       return;
     }
     if (known) this.remove(client, ticket);
     this.#seats().change(client, () => {
-      client.tickets.set(name, { ticket, lane });
+      client.tickets.set(name, { ticket, lane, since });
     });
     const waiting = lane.tickets.get(client);
     if (waiting) {
@@ -230,7 +232,7 @@ export class Lanes {
           waiting.set(name, ticket);
           lane.tickets.set(client, waiting);
           client.lanes.add(lane);
-          client.tickets.set(name, { ticket, lane });
+          client.tickets.set(name, { ticket, lane, since: client.tickets.get(name)?.since ?? 0 });
         }
       }
     }

@@ -4,6 +4,7 @@ import { DEFAULT_POOL } from "../../schemas/ids.ts";
 import { publishCatalogue } from "../catalogue.ts";
 import type { Env } from "../env.ts";
 import { log, reasonOf } from "../log.ts";
+import { type HistoryView, readHistory, takeHistory, viewHistory } from "./history.ts";
 import { START_GRACE_MS, type Watch } from "./losses.ts";
 import { LEAST_TICK_MS, Pool } from "./pool.ts";
 import { type EnrolToken, type RosterEntry, RosterRows } from "./roster.ts";
@@ -12,6 +13,9 @@ import { type FleetStatus, type RunnerView, viewFleet, viewRunners } from "./vie
 
 /** Key-value entry of the object's storage: when the grace after a start ends. Absent once it has been used up. */
 const GRACE_KEY = "grace_until";
+/** The same: what the fleet did lately. A job costs no write; what a lost object did within the time is forgotten. */
+const HISTORY_KEY = "history";
+const HISTORY_WRITE_MS = 300_000;
 
 export type Enrolment = { readonly ok: true; readonly entry: RosterEntry } | { readonly ok: false };
 
@@ -21,6 +25,7 @@ export class FleetObject extends DurableObject<Env> {
   readonly #roster: RosterRows;
   readonly #watch: Watch;
   #armedFor = Number.POSITIVE_INFINITY;
+  #historyWrittenAt: number;
   #graceOver = false;
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -32,7 +37,9 @@ export class FleetObject extends DurableObject<Env> {
     if (!lasts) ctx.storage.kv.put(GRACE_KEY, started_at + START_GRACE_MS);
     this.#watch = { started_at, grace_until: lasts ? stored : started_at + START_GRACE_MS };
     this.#roster = new RosterRows(ctx.storage.sql);
-    this.#pool = new Pool(this.#roster, this.#watch);
+    const history = readHistory(ctx.storage.kv.get(HISTORY_KEY));
+    this.#historyWrittenAt = history.written_at ?? started_at;
+    this.#pool = new Pool(this.#roster, this.#watch, history);
     ctx.blockConcurrencyWhile(async () => {
       this.#armedFor = (await ctx.storage.getAlarm()) ?? Number.POSITIVE_INFINITY;
       this.#arm();
@@ -43,7 +50,12 @@ export class FleetObject extends DurableObject<Env> {
   #run<T>(verb: (pool: Pool, now: number) => T): T {
     let value: T;
     try {
-      value = this.ctx.storage.transactionSync(() => verb(this.#pool, Date.now()));
+      value = this.ctx.storage.transactionSync(() => {
+        const now = Date.now();
+        const said = verb(this.#pool, now);
+        this.#keepHistory(now);
+        return said;
+      });
     } catch (error) {
       // Memory may be half changed. It can all be said again, so a fresh object is the safe one.
       log("error", "fleet_fault", { reason: reasonOf(error) });
@@ -55,6 +67,14 @@ export class FleetObject extends DurableObject<Env> {
     const catalogue = this.#pool.takeCatalogue();
     if (catalogue) this.ctx.waitUntil(this.#publish(catalogue));
     return value;
+  }
+
+  #keepHistory(now: number): void {
+    const { history } = this.#pool.state;
+    // However the clock was set meanwhile.
+    if (!history.unwritten || Math.abs(now - this.#historyWrittenAt) < HISTORY_WRITE_MS) return;
+    this.ctx.storage.kv.put(HISTORY_KEY, takeHistory(history, now));
+    this.#historyWrittenAt = now;
   }
 
   /** The pool's name. */
@@ -110,9 +130,10 @@ export class FleetObject extends DurableObject<Env> {
 
   // Enrolment: the token is looked up first and spent when the runner has proven its URL.
 
+  /** The same token again is left as it is: a repeated call gives a spent one no second life. */
   putToken(token: EnrolToken): void {
     this.#roster.deleteExpiredTokens(Date.now());
-    this.#roster.putToken(token);
+    if (!this.#roster.token(token.token_hash)) this.#roster.putToken(token);
   }
 
   token(hash: string, jkt: string): EnrolToken | null {
@@ -150,5 +171,10 @@ export class FleetObject extends DurableObject<Env> {
 
   status(): FleetStatus {
     return viewFleet(this.#pool.state);
+  }
+
+  /** The last hour and the last day. */
+  history(): HistoryView {
+    return viewHistory(this.#pool.state.history, Date.now());
   }
 }

@@ -2,6 +2,7 @@ import type { Tier } from "../../schemas/limits.ts";
 import { assignSeats } from "./assignment.ts";
 import { type Caps, capsOf } from "./fairness.ts";
 import { faulted, HEALTHY, reached, struck } from "./health.ts";
+import { type FleetHistory, record } from "./history.ts";
 import { Lanes } from "./lanes.ts";
 import { silentAt, type Watch } from "./losses.ts";
 import type { RosterEntry, RosterStore } from "./roster.ts";
@@ -49,15 +50,17 @@ export class PoolState {
   /** Executions to be stopped, until a beat leaves them out. */
   readonly unwanted = new Map<string, Unwanted>();
   readonly news = new Map<string, News>();
+  readonly history: FleetHistory;
   catalogueChanged = true;
   /** When time is to be looked at. What makes it earlier says so; what makes it later is seen by the look. */
   nextLook = Number.POSITIVE_INFINITY;
   readonly #store: RosterStore;
   #caps: { readonly of: Record<Tier | "capacity" | "settled", number>; readonly caps: Caps } | undefined;
 
-  constructor(store: RosterStore, watch: Watch) {
+  constructor(store: RosterStore, watch: Watch, history: FleetHistory) {
     this.#store = store;
     this.watch = watch;
+    this.history = history;
     this.seats = new Seats((client) => this.lanes.sort(client));
     this.lanes = new Lanes({
       kinds: () => this.runners.kinds(),
@@ -139,6 +142,7 @@ export class PoolState {
   judged(seat: Seated, verdict: "lost" | "revoked" | "refused", until: number, now: number): void {
     this.newsFor(seat.account).verdicts.push({ ...seat.ref, verdict });
     this.unseat(seat, until, now);
+    if (verdict !== "refused") record(this.history, { kind: "failed" }, now);
   }
 
   /** The seat is free, and its account pays until `until`. */
@@ -212,6 +216,8 @@ export class PoolState {
   assign(now: number): void {
     const { lanes, runners, seats } = this;
     assignSeats({ lanes, runners, seats, freeTierCap: () => this.caps.freeTier }, now, ({ client, ticket, runner }) => {
+      const since = client.tickets.get(executionName(ticket))?.since ?? now;
+      record(this.history, { kind: "started", wait_ms: now - since }, now);
       lanes.remove(client, ticket);
       runners.warms(runner, ticket.needs.models);
       this.seat(client.account, { job: ticket.job, fence: ticket.fence }, runner, now, now);

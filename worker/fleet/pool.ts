@@ -2,6 +2,7 @@ import type { Heartbeat, HeartbeatAnswer } from "../../schemas/runner-protocol.t
 import { hearBeat } from "./beats.ts";
 import { converse } from "./conversation.ts";
 import type { Caps } from "./fairness.ts";
+import { emptyHistory, type FleetHistory } from "./history.ts";
 import { isJudged, lostRunners, silentAt, type Watch } from "./losses.ts";
 import { FORGOTTEN_MS, GONE_GRACE_MS, PoolState } from "./pool-state.ts";
 import type { RosterEntry, RosterStore } from "./roster.ts";
@@ -23,8 +24,9 @@ export class Pool {
   readonly state: PoolState;
   #sortedBy: Caps | undefined;
 
-  constructor(store: RosterStore, watch: Watch) {
-    this.state = new PoolState(store, watch);
+  /** @param history of the pool's earlier lives */
+  constructor(store: RosterStore, watch: Watch, history: FleetHistory = emptyHistory()) {
+    this.state = new PoolState(store, watch, history);
   }
 
   get runners(): Runners {

@@ -35,8 +35,8 @@ export interface Client {
   spoke_at?: number;
   /** When it last had a ticket or a seat. */
   active_at: number;
-  /** Its tickets, by name, with the lane in which each waits. */
-  readonly tickets: Map<string, { readonly ticket: Ticket; readonly lane: Lane }>;
+  /** Its tickets, by name, with the lane in which each waits, and since when. */
+  readonly tickets: Map<string, { readonly ticket: Ticket; readonly lane: Lane; readonly since: number }>;
   /** Where they wait. */
   readonly lanes: Set<Lane>;
   /** Seats in use. */
