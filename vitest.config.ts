@@ -38,7 +38,7 @@ export default defineConfig({
         test: {
           name: "e2e",
           environment: "node",
-          include: ["tests/e2e/**/*.test.ts"],
+          include: ["tests/{e2e,browser}/**/*.test.ts"],
           testTimeout: 120_000,
           hookTimeout: 120_000,
           // Each starts a service and runners of its own; two cores are shared.

@@ -9,9 +9,11 @@ import { log, reasonOf } from "./log.ts";
 import { operatorRoutes } from "./operator/routes.ts";
 import { outputs } from "./outputs/route.ts";
 import { rateHeaders } from "./rate-headers.ts";
+import { portal } from "./portal/routes.tsx";
+import type { DevelopmentSignIn } from "./portal/sign-in.tsx";
 import { documents } from "./routes/documents.ts";
 import { jobRoutes } from "./routes/jobs.ts";
-import { parseEventQuery, presentEvents, UNKNOWN_EVENT } from "./routes/notifications.ts";
+import { eventRoutes } from "./routes/notifications.ts";
 import { edgeKeys } from "./runners/edge-keys.ts";
 import { runnerRoutes } from "./runners/routes.ts";
 
@@ -21,6 +23,8 @@ export interface Switches {
   readonly webhookTargets: (env: Env) => TargetRules;
   /** Which URLs runners may be enrolled at. */
   readonly runnerTargets: (env: Env) => TargetRules;
+  /** A sign-in for whoever develops here. */
+  readonly developmentSignIn?: DevelopmentSignIn;
   /** Refuses requests before anything else sees them. */
   readonly guard?: MiddlewareHandler<{ Bindings: Env }>;
 }
@@ -52,14 +56,7 @@ function v1(switches: Switches) {
     .all("/jobs/:job_id/cancel", onlyMethods("OPTIONS, POST"))
     .all("/jobs/:job_id/webhook", onlyMethods("GET, HEAD, OPTIONS"))
     .all("/jobs/:job_id/webhook/redeliver", onlyMethods("OPTIONS, POST"))
-    .get("/events", async (c) => {
-      const caller = c.get("caller");
-      const query = parseEventQuery(c.req.query());
-      if (!query.ok) throw await caller.refuse(query.refusal);
-      const page = await caller.ask((account, keyHash) => account.listEvents(keyHash, query.page));
-      if (page === "unknown") throw new ApiError(UNKNOWN_EVENT);
-      return c.json(await presentEvents(c.env, page));
-    })
+    .route("/events", eventRoutes)
     .all("/events", onlyMethods("GET, HEAD, OPTIONS"))
     .all("*", async (c) => {
       throw await c.get("caller").refuse(refusalOf("not_found"));
@@ -95,6 +92,8 @@ export function createApp(switches: Switches) {
   app.route("/outputs", outputs);
   app.route("/runners", runnerRoutes(switches));
   app.route("/operator", operatorRoutes);
+  app.get("/portal", (c) => c.redirect("/portal/jobs", 303));
+  app.route("/portal", portal(switches.developmentSignIn));
   app.route("/", documents);
   app.get("/healthz", (c) => c.json({ ok: true }));
   app.get("/.well-known/jwks.json", async (c) => {

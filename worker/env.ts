@@ -7,6 +7,10 @@ export interface Env extends Cloudflare.Env {
   readonly EDGE_SIGNING_KEY: string;
   /** At least 32 random bytes, base64url: signs output URLs. */
   readonly OUTPUT_URL_KEY: string;
+  /** At least 32 random bytes, base64url: signs the portal's cookies and makes the keys that it shows once. */
+  readonly SESSION_KEY: string;
+  /** The secret of the portal at its OpenID provider; absent or empty for a public client. */
+  readonly OIDC_CLIENT_SECRET?: string;
   /** SHA-256 (base64url) of each operator token that is good, separated by commas. */
   readonly OPERATOR_TOKEN_HASHES: string;
 }

@@ -50,6 +50,15 @@ async function migrateDirectory(mf: Miniflare, root: string): Promise<void> {
   }
 }
 
+/** The portal's sign-in, as the environment has it. */
+const signInSettings = (): Record<string, string> =>
+  Object.fromEntries(
+    ["OIDC_ISSUER", "OIDC_CLIENT_ID", "OIDC_CLIENT_SECRET", "OPERATORS", "OPERATOR_ROLE", "SIGN_UP"].flatMap((name) => {
+      const value = process.env[name];
+      return value === undefined ? [] : [[name, value]];
+    }),
+  );
+
 export async function startService(options: LocalServiceOptions): Promise<LocalService> {
   const { root, storage, port, secrets, strict, log, onRestart } = options;
   const worker = await bundledWorker(root, options.entry ?? "worker/local.ts");
@@ -62,6 +71,9 @@ export async function startService(options: LocalServiceOptions): Promise<LocalS
         PUBLIC_BASE_URL: baseUrl,
         EDGE_SIGNING_KEY: secrets.EDGE_SIGNING_KEY,
         OUTPUT_URL_KEY: secrets.OUTPUT_URL_KEY,
+        SESSION_KEY: secrets.SESSION_KEY,
+        SIGN_UP: "open",
+        ...signInSettings(),
         OPERATOR_TOKEN_HASHES: await sha256(secrets.operator_token),
         LOCAL_STRICT: strict ? "1" : "0",
       },

@@ -104,7 +104,8 @@ export async function startStack({ root, folder, port, strict, say }: StackOptio
     const runner = await launch(runnerPort).catch(async () => launch(await freePort(0, false, say)));
     stops.push(() => runner.stop());
     await recordOwner(folder);
-    const local: LocalFile = { base_url: baseUrl, ...account, runner_url: runner.url, operator_token };
+    const portal_url = `${baseUrl}/portal`;
+    const local: LocalFile = { base_url: baseUrl, portal_url, ...account, runner_url: runner.url, operator_token };
     await writeLocal(folder, local);
     return { local, stop };
   } catch (error) {

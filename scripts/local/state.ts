@@ -8,6 +8,7 @@ import { base64url, exportJWK, generateKeyPair } from "jose";
 /** Where a client, a test or the operator's script finds the local service. Written with mode 0600. */
 export interface LocalFile {
   readonly base_url: string;
+  readonly portal_url: string;
   readonly api_key: string;
   readonly account_id: string;
   readonly webhook_secret: string;
@@ -18,6 +19,7 @@ export interface LocalFile {
 export interface Secrets {
   readonly EDGE_SIGNING_KEY: string;
   readonly OUTPUT_URL_KEY: string;
+  readonly SESSION_KEY: string;
   readonly operator_token: string;
 }
 
@@ -55,16 +57,16 @@ export async function newSecrets(): Promise<Secrets> {
   return {
     EDGE_SIGNING_KEY: JSON.stringify({ ...jwk, kid: base64url.encode(randomBytes(9)) }),
     OUTPUT_URL_KEY: base64url.encode(randomBytes(32)),
+    SESSION_KEY: base64url.encode(randomBytes(32)),
     operator_token: `op_${base64url.encode(randomBytes(32))}`,
   };
 }
 
 export async function secretsIn(folder: string): Promise<Secrets> {
   const path = join(folder, "secrets.json");
-  const known = await readJson<Secrets>(path);
-  if (known) return known;
-  const secrets = await newSecrets();
-  await writePrivate(path, secrets);
+  const known = await readJson<Partial<Secrets>>(path);
+  const secrets = { ...(await newSecrets()), ...known };
+  if (Object.keys(secrets).length > Object.keys(known ?? {}).length) await writePrivate(path, secrets);
   return secrets;
 }
 

@@ -1,0 +1,16 @@
+import { Hono } from "hono";
+import type { PortalEnv } from "./guard.ts";
+import { accountPages } from "./operator-accounts.tsx";
+import { fleetPages } from "./operator-fleet.tsx";
+import { invitationPages } from "./operator-invitations.tsx";
+import { operatorLists } from "./operator-lists.tsx";
+import { operatorLive } from "./operator-live.ts";
+
+/** The console, under /portal/operator. Whoever mounts it lets operators through alone. */
+export const operatorPages = () =>
+  new Hono<PortalEnv>()
+    .route("/accounts", accountPages)
+    .route("/invitations", invitationPages)
+    .route("/live", operatorLive)
+    .route("/", operatorLists)
+    .route("/", fleetPages);
