@@ -1,12 +1,11 @@
 import { Hono } from "hono";
-import { base64url } from "jose";
 import type { OwnerAddKey, OwnerKey } from "../account/owner-types.ts";
 import { keyOf } from "../accounts.ts";
 import { insertKey } from "../directory/directory.ts";
 import type { Env } from "../env.ts";
 import { askAccount, fieldsOf, type PortalContext, type PortalEnv, PortalError, sessionOf } from "./guard.ts";
 import { Notice, page, Token } from "./layout.tsx";
-import { random } from "./session.ts";
+import { derive, random } from "./session.ts";
 import { Secret, State, Time } from "./words.tsx";
 
 /** API keys (spec sections 2.2 and 5.4). */
@@ -24,13 +23,8 @@ const REFUSED: Readonly<Record<Extract<OwnerAddKey, { ok: false }>["reason"], st
  * The key that one form makes. A form that is sent twice makes one key and shows it both times: the second answer is the one that
  * a browser shows after a double click.
  */
-async function keyOfForm(env: Env, account: string, form: string) {
-  const secret = base64url.decode(env.SESSION_KEY) as Uint8Array<ArrayBuffer>;
-  const algorithm = { name: "HMAC", hash: "SHA-256" };
-  const hmac = await crypto.subtle.importKey("raw", secret, algorithm, false, ["sign"]);
-  const text = new TextEncoder().encode(`api-key ${account} ${form}`);
-  return keyOf(new Uint8Array(await crypto.subtle.sign("HMAC", hmac, text)));
-}
+const keyOfForm = async (env: Env, account: string, form: string) =>
+  keyOf(await derive(env, `api-key ${account} ${form}`));
 
 function KeyRow({ row }: { row: OwnerKey }) {
   const revoked = row.revoked_at !== undefined;

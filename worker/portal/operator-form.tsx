@@ -4,7 +4,7 @@ import { RepeatedForm } from "../directory/audit.ts";
 import type { By } from "../operator/actions.ts";
 import { fieldsOf, type PortalContext, PortalError, sessionOf } from "./guard.ts";
 import { page, Token } from "./layout.tsx";
-import { random, type Session } from "./session.ts";
+import { derive, random, type Session } from "./session.ts";
 
 /** Forms of the console: each is one deed, however often it is sent. */
 
@@ -42,11 +42,7 @@ export async function once<T>(deed: Promise<T>): Promise<T | undefined> {
  * shows the second answer after a double click.
  */
 export async function tokenOfForm(c: PortalContext, purpose: string, form: string): Promise<string> {
-  const secret = base64url.decode(c.env.SESSION_KEY) as Uint8Array<ArrayBuffer>;
-  const algorithm = { name: "HMAC", hash: "SHA-256" };
-  const key = await crypto.subtle.importKey("raw", secret, algorithm, false, ["sign"]);
-  const text = new TextEncoder().encode(`${purpose} ${sessionOf(c).csrf} ${form}`);
-  return base64url.encode(new Uint8Array(await crypto.subtle.sign("HMAC", key, text)));
+  return base64url.encode(await derive(c.env, `${purpose} ${sessionOf(c).csrf} ${form}`));
 }
 
 /** The token that a repeated form made is used or over. */

@@ -32,6 +32,17 @@ export type Session = v.InferOutput<typeof Session>;
 
 export const random = (bytes = 24): string => base64url.encode(crypto.getRandomValues(new Uint8Array(bytes)));
 
+/**
+ * 32 bytes that follow from a text and the service's secret: what one form makes is the same however often it is sent.
+ * @param text begins with what it is for
+ */
+export async function derive(env: Pick<Env, "SESSION_KEY">, text: string): Promise<Uint8Array> {
+  const secret = base64url.decode(env.SESSION_KEY) as Uint8Array<ArrayBuffer>;
+  const algorithm = { name: "HMAC", hash: "SHA-256" };
+  const key = await crypto.subtle.importKey("raw", secret, algorithm, false, ["sign"]);
+  return new Uint8Array(await crypto.subtle.sign("HMAC", key, new TextEncoder().encode(text)));
+}
+
 /** @param purpose what the token is for: one for something else is none */
 export async function seal(
   env: Pick<Env, "SESSION_KEY">,

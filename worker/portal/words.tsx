@@ -36,6 +36,8 @@ const TONES: Readonly<Record<string, "good" | "bad" | "wait" | "idle">> = {
   failed: "bad",
   revoked: "bad",
   lost: "bad",
+  suspended: "bad",
+  open: "wait",
   running: "wait",
   queued: "wait",
   pending: "wait",
