@@ -312,9 +312,9 @@ async function ownersPictures(browser: Browser, owner: Account, completed: strin
 async function operatorsPictures(browser: Browser, owner: Account, other: Account): Promise<void> {
   const opened = await signIn(browser, owner, "operator");
   const { page } = opened;
+  const theirs = [await submit(other, "catalogue", LONG), await submit(other, "catalogue", LONG)];
   const long: string[] = [];
   for (let i = 0; i < 4; i++) long.push(await submit(owner, "production server", LONG));
-  const theirs = [await submit(other, "catalogue", LONG), await submit(other, "catalogue", LONG)];
   await page.goto(`${owner.base_url}/portal/operator`);
   await page.locator("#fleet td ul li").first().waitFor();
   await picture(page, "fleet", { header: true, before: "main > h2:last-of-type" });

@@ -92,7 +92,7 @@ export function createApp(switches: Switches) {
   app.route("/outputs", outputs);
   app.route("/runners", runnerRoutes(switches));
   app.route("/operator", operatorRoutes);
-  app.get("/portal", (c) => c.redirect("/portal/jobs", 303));
+  for (const start of ["/portal", "/portal/"]) app.get(start, (c) => c.redirect("/portal/jobs", 303));
   app.route("/portal", portal(switches.developmentSignIn));
   app.route("/", documents);
   app.get("/healthz", (c) => c.json({ ok: true }));

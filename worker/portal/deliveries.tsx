@@ -47,7 +47,7 @@ function Row({ row, csrf, back }: { row: OwnerDelivery; csrf: string; back: stri
             <input type="hidden" name="job" value={row.job_id} />
             <input type="hidden" name="request" value={`${row.job_id}.${row.round}`} />
             <input type="hidden" name="back" value={back} />
-            <button class="quiet" type="submit" aria-label={`Deliver ${row.job_id} again`}>
+            <button class="quiet" type="submit" aria-label={`Deliver again: job ${row.job_id}`}>
               Deliver again
             </button>
           </form>
@@ -109,7 +109,9 @@ async function list(c: PortalContext) {
           <form class="row" method="post" action="/portal/deliveries/redeliver-failed">
             <Token session={session} />
             <input type="hidden" name="request" value={crypto.randomUUID()} />
-            <button type="submit">Deliver all failed again</button>
+            <button class="quiet" type="submit">
+              Deliver all failed again
+            </button>
           </form>
         </div>
         {deliveries.length === 0 ? (

@@ -23,9 +23,9 @@ function moments({ record, timeline, webhook }: OwnerJobDetail): Moment[] {
     const waited = duration(timeline.started_at - timeline.created_at);
     const again =
       timeline.losses > 0
-        ? ` Attempt ${record.attempt ?? timeline.losses + 1}: ${timeline.losses} before it did not end.`
+        ? `attempt ${record.attempt ?? timeline.losses + 1}: ${timeline.losses} before it did not end.`
         : "";
-    found.push({ at: timeline.started_at, what: "started", more: `after ${waited}.${again}` });
+    found.push({ at: timeline.started_at, what: `started after ${waited}`, ...(again === "" ? {} : { more: again }) });
   }
   if (timeline.ended_at !== undefined) {
     const spent =
@@ -44,7 +44,7 @@ function moments({ record, timeline, webhook }: OwnerJobDetail): Moment[] {
       at: attempt.at,
       what: attempt.ok ? "webhook delivered" : "webhook not delivered",
       bad: !attempt.ok,
-      more: `${explain(attempt)}${attempt.answer ? ` It said: “${attempt.answer.slice(0, 200)}”` : ""}`,
+      more: `${explain(attempt).replace(/^Delivered\. /, "")}${attempt.answer ? ` It said: “${attempt.answer.slice(0, 200)}”` : ""}`,
     });
   return found;
 }
@@ -106,7 +106,7 @@ export async function jobPage(c: PortalContext, detail: OwnerJobDetail) {
   const files = outputs?.files ?? [];
   const notice = c.req.query("done") === "reopened" ? "The webhook is being delivered again." : undefined;
   return page(c, {
-    title: "Job",
+    title: `Job …${record.job_id.slice(-6)}`,
     children: (
       <>
         {notice === undefined ? null : <Notice>{notice}</Notice>}
@@ -199,7 +199,7 @@ export async function jobPage(c: PortalContext, detail: OwnerJobDetail) {
           <>
             <p class="hint">
               {curl.includes(" -d ")
-                ? "Submits the same job again:"
+                ? "Submits the same job again, without its webhook:"
                 : "Its workflow is not kept once it has ended. Reads the record:"}
             </p>
             <pre tabindex={0} id="curl">

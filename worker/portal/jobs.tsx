@@ -28,7 +28,7 @@ function progressOf({ record }: OwnerJob) {
     );
   if (queue_position !== undefined) return `number ${queue_position} in its queue`;
   if (status === "queued") return "waits for a runner";
-  if (execution_time_ms !== undefined) return `${duration(execution_time_ms)} on the GPU`;
+  if (execution_time_ms !== undefined) return `${duration(execution_time_ms)} in the engine`;
   return error?.message ?? "";
 }
 
@@ -47,7 +47,9 @@ function Row({ job, keys }: { job: OwnerJob; keys: ReadonlyMap<string, OwnerKey>
       <td class="tight">
         <Time at={record.created_at} />
       </td>
-      <td>{key?.name ?? ""}</td>
+      <td class="name" title={key?.name}>
+        {key?.name ?? ""}
+      </td>
       <td>{record.webhook ? <State of={record.webhook.status} /> : ""}</td>
     </tr>
   );

@@ -26,6 +26,20 @@ const REFUSED: Readonly<Record<Extract<OwnerAddKey, { ok: false }>["reason"], st
 const keyOfForm = async (env: Env, account: string, form: string) =>
   keyOf(await derive(env, `api-key ${account} ${form}`));
 
+/** Its open jobs, in words; nothing where there is none. */
+function inUse({ slots, places }: OwnerKey): string {
+  const parts = [slots > 0 ? `${slots} at work` : "", places > 0 ? `${places} waiting` : ""];
+  return parts.filter((part) => part !== "").join(", ");
+}
+
+function openJobsGoOn({ slots, places }: OwnerKey): string {
+  const open = slots + places;
+  if (open === 0) return "";
+  return open === 1
+    ? " Its open job goes on, and your other keys can read it."
+    : ` Its ${open} open jobs go on, and your other keys can read them.`;
+}
+
 function KeyRow({ row }: { row: OwnerKey }) {
   const revoked = row.revoked_at !== undefined;
   return (
@@ -41,7 +55,7 @@ function KeyRow({ row }: { row: OwnerKey }) {
       <td>
         <State of={revoked ? "revoked" : "active"} />
       </td>
-      <td class="number">{`${row.slots} + ${row.places}`}</td>
+      <td>{inUse(row)}</td>
       <td>
         {revoked ? null : (
           <a class="button quiet" href={`/portal/keys/${row.key_hash}/revoke`} aria-label={`Revoke ${row.name}`}>
@@ -98,9 +112,7 @@ async function list(c: PortalContext, problem?: string, name = "") {
                   <th scope="col">Created</th>
                   <th scope="col">Last used</th>
                   <th scope="col">Status</th>
-                  <th scope="col" class="number" title="Slots in use + places in the queue">
-                    Jobs
-                  </th>
+                  <th scope="col">Jobs</th>
                   <th scope="col">
                     <span class="hint">Action</span>
                   </th>
@@ -141,7 +153,7 @@ async function create(c: PortalContext) {
         </Notice>
         <p>Key “{trimmed}”:</p>
         <Secret id="key" value={key} label="the new API key" />
-        <p>Try it:</p>
+        <p>Try it, with the key in the variable KEY:</p>
         <pre
           tabindex={0}
         >{`curl -s ${c.env.PUBLIC_BASE_URL}/v1/limits -H "Authorization: Bearer ${key.slice(0, 12)}..."`}</pre>
@@ -173,8 +185,7 @@ export const keyPages = new Hono<PortalEnv>()
       children: (
         <>
           <p>
-            <code>{row.prefix}…</code> stops working at once, for good. Its {row.slots + row.places} open jobs go on,
-            and your other keys can read them.
+            <code>{row.prefix}…</code> stops working at once, for good.{openJobsGoOn(row)}
           </p>
           <form class="row" method="post" action={`/portal/keys/${row.key_hash}/revoke`}>
             <Token session={sessionOf(c)} />

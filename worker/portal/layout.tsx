@@ -53,7 +53,7 @@ function Who({ session }: { session: Session }) {
           Sign out
         </button>
         <button class="quiet" type="submit" formaction="/portal/sign-out-everywhere">
-          …everywhere
+          Sign out everywhere
         </button>
       </form>
     </div>
@@ -91,7 +91,7 @@ export function page(c: PortalContext, { title, script = true, status = 200, chi
         </a>
         <header>
           <div class="bar">
-            <a class="brand" href="/portal/">
+            <a class="brand" href="/portal/jobs">
               Darkroom
             </a>
             {session ? <Who session={session} /> : null}

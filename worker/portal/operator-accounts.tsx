@@ -183,7 +183,7 @@ async function accountPage(c: PortalContext) {
           <Tile name="Running jobs" value={view.jobs.running} />
           <Tile name="Queued jobs" value={view.jobs.queued} />
           <Tile
-            name="Failed deliveries, 24 h"
+            name="Failed now, of 24 h"
             value={view.failed_deliveries >= 10_000 ? "10,000 or more" : view.failed_deliveries}
           />
         </dl>

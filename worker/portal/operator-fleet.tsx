@@ -80,8 +80,8 @@ function Running({ executions }: Pick<RunnerView, "executions">) {
   if (executions.length === 0) return <span class="hint">nothing</span>;
   const line = ({ account, job, running_ms }: RunnerView["executions"][number]) => (
     <li>
-      <a href={`/portal/operator/accounts/${account}`} title={`Account ${account}`}>
-        <code>{job}</code>
+      <a href={`/portal/operator/accounts/${account}`} title={`Job ${job} of account ${account}`}>
+        <code>{`${job.slice(0, 8)}…${job.slice(-6)}`}</code>
       </a>{" "}
       {duration(running_ms)}
     </li>
@@ -128,7 +128,7 @@ function cellsOf(runner: RunnerView, pool: string, now: number) {
     <>
       {name}
       <br />
-      <span class="hint">{runner_id}</span>
+      <span class="hint id">{runner_id}</span>
     </>,
     <>
       <State of={state} />

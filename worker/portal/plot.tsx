@@ -48,7 +48,7 @@ const short = (value: number): string => String(Math.round(value * 100) / 100);
 function roundUp(value: number): number {
   if (value <= 0) return 1;
   const power = 10 ** Math.floor(Math.log10(value));
-  const step = [1, 2, 4, 6, 8, 10].find((one) => one * power >= value) ?? 10;
+  const step = [1, 1.2, 1.6, 2, 3, 4, 5, 6, 8, 10].find((one) => one * power >= value) ?? 10;
   return step * power;
 }
 
@@ -125,7 +125,8 @@ function Plot({ title, unit, points, top, children }: PlotOptions & { top: numbe
   return (
     <figure class="plot">
       <figcaption>
-        {title} <span class="unit">{unit}</span>
+        {title}
+        {title.toLowerCase().split(/\W+/).includes(unit) ? null : <span class="unit"> {unit}</span>}
       </figcaption>
       {names.length === 0 ? null : (
         <ul class="legend">

@@ -57,7 +57,7 @@ function problem(c: PortalContext, error: Error) {
         <>
           <Notice kind="error">{error.message}</Notice>
           <p>
-            <a href="/portal/">Back to the portal</a>
+            <a href="/portal/jobs">Back to the portal</a>
           </p>
         </>
       ),
@@ -79,7 +79,6 @@ export function portal(development: DevelopmentSignIn | undefined) {
   const routes = new Hono<PortalEnv>()
     .use(pageHeaders())
     .get("/assets/:name", (c) => asset(c.env, c.req.raw, c.req.param("name")))
-    .get("/", (c) => c.redirect("/portal/jobs", 303))
     .route("/", signInRoutes(development))
     .route("/operator", operator)
     .route("/", account)

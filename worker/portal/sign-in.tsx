@@ -112,6 +112,7 @@ async function welcome(c: PortalContext, who: SignedIn, return_to: string, accou
 async function signInPage(c: PortalContext, development: DevelopmentSignIn | undefined, problem?: string) {
   const return_to = localPath(c.req.query("return_to"));
   const configured = isConfigured(c.env);
+  const invited = await open(c.env, INVITATION_PURPOSE, Invited, getCookie(c, INVITATION_COOKIE));
   const offered = development?.allowed(c) ? await development.offer(c) : undefined;
   return page(c, {
     title: "Sign in",
@@ -119,6 +120,12 @@ async function signInPage(c: PortalContext, development: DevelopmentSignIn | und
     children: (
       <>
         {problem === undefined ? null : <Notice kind="error">{problem}</Notice>}
+        {invited ? (
+          <Notice>
+            You have been invited. Sign in, and the account is yours.
+            {offered === undefined ? "" : " For development: choose “a new one”."}
+          </Notice>
+        ) : null}
         {configured ? (
           <p>
             <a class="button" href={`/portal/sign-in/start?return_to=${encodeURIComponent(return_to)}`}>

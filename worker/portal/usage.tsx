@@ -55,9 +55,9 @@ export const usagePages = new Hono<PortalEnv>().get("/", async (c) => {
             Show
           </button>
         </form>
-        <p class="hint">Days are those of UTC. Counts may be a minute behind.</p>
+        <p class="hint">Days are those of UTC.</p>
         {rows.length === 0 ? (
-          <p class="empty">Nothing was used in these days. Usage appears here a minute after the first request.</p>
+          <p class="empty">Nothing was used in these days.</p>
         ) : (
           <>
             <Bars
@@ -68,7 +68,7 @@ export const usagePages = new Hono<PortalEnv>().get("/", async (c) => {
             <Bars title="Jobs a day" unit="jobs" points={points.map(({ label, jobs }) => ({ label, value: jobs }))} />
             <Bars
               title="GPU seconds a day"
-              unit="s"
+              unit="seconds"
               points={points.map(({ label, gpu_ms }) => ({ label, value: Math.round(gpu_ms / 100) / 10 }))}
             />
             <h2>By key</h2>

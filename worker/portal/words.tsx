@@ -55,8 +55,8 @@ const FAILURES: Readonly<Record<DeliveryFailure, string>> = {
   timeout: "no answer within 10 s",
   tls: "no secure connection",
   redirect: "it redirects",
-  http_4xx: "it refused the request",
-  http_5xx: "it failed",
+  http_4xx: "the receiver refused it",
+  http_5xx: "the receiver failed",
   http_other: "its answer was no 2xx",
   forbidden_target: "the URL is not allowed",
   address_not_called: "the address is not called",
@@ -82,7 +82,7 @@ export function Secret({ id, value, label }: { id: string; value: string; label:
 /** A link to a job, by its first and last characters; the rest is in the title. */
 export function JobLink({ id }: { id: string }) {
   return (
-    <a href={`/portal/jobs/${id}`} title={id} aria-label={`Job ${id}`}>
+    <a href={`/portal/jobs/${id}`} title={id}>
       <code>{`${id.slice(0, 8)}…${id.slice(-6)}`}</code>
     </a>
   );
