@@ -24,7 +24,7 @@ export const developmentSignIn = (isStrict: (env: Env) => boolean): DevelopmentS
           Account
           <select name="account">
             {accounts.toReversed().map(({ account_id, email }) => (
-              <option value={account_id}>{`${email} (${account_id})`}</option>
+              <option value={account_id}>{`${email.slice(0, 60)} (${account_id})`}</option>
             ))}
             <option value="">a new one</option>
           </select>

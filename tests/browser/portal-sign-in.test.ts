@@ -128,7 +128,7 @@ describe("with open sign-up", () => {
     await ana.go("/portal/keys");
     await ana.page.getByLabel("Name of the new key").fill("the key of Ana");
     await ana.page.getByRole("button", { name: "Create key" }).click();
-    await ana.page.getByLabel("The new API key").waitFor();
+    await ana.page.locator("#key").waitFor();
 
     await ana.page.getByRole("button", { name: "Sign out", exact: true }).click();
     await ana.page.waitForURL(`${origin}/portal/sign-in`);
@@ -154,7 +154,10 @@ describe("with open sign-up", () => {
     const fourth = await signedIn("fourth");
     expect(await title(fourth)).toBe("Too many new accounts");
     expect(await fourth.session()).toBeUndefined();
-    // Nobody's account stands in the way of those who have one.
+    // An operator needs none.
+    const olga = await signedIn("olga");
+    expect(await title(olga)).toBe("Fleet");
+    // Neither is anybody in the way who has one.
     expect((await signedIn("ana")).at()).toBe("/portal/jobs");
   });
 
@@ -163,7 +166,7 @@ describe("with open sign-up", () => {
     expect(await there.go("/portal/keys")).toBe(200);
     expect(there.at()).toBe("/portal/keys");
     const before = await there.session();
-    await here.page.getByRole("button", { name: "…everywhere" }).click();
+    await here.page.getByRole("button", { name: /everywhere/ }).click();
     await here.page.waitForURL(`${origin}/portal/sign-in`);
     for (const path of ["/portal/keys", "/portal/jobs", "/portal/webhooks"]) {
       if (before) await there.context.addCookies([before]);
@@ -374,17 +377,18 @@ describe("with closed sign-up", () => {
 
   it.each(["olga", "rolf"] as const)("%s is an operator, with no account", async (login) => {
     const operator = await signedIn(login, "/portal/operator/audit");
+    expect(operator.at()).toBe("/portal/operator/audit");
     expect(await operator.go("/portal/operator")).toBe(200);
     expect(await title(operator)).toBe("Fleet");
     expect(await operatorNav(operator)).toBe(1);
     await operator.go("/portal/operator/accounts");
     const accounts = await operator.page.getByRole("table").textContent();
-    expect(accounts).toContain("ivan@example.com");
+    expect(accounts).toContain("developer@example.com");
     expect(await operator.go("/portal/keys")).toBe(404);
     expect(await title(operator)).toBe("No account");
 
     const copied = await operator.session();
-    await operator.page.getByRole("button", { name: "…everywhere" }).click();
+    await operator.page.getByRole("button", { name: /everywhere/ }).click();
     await operator.page.waitForURL(`${origin}/portal/sign-in`);
     if (copied) await operator.context.addCookies([copied]);
     expect(await operator.go("/portal/operator")).not.toBe(500);

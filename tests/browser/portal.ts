@@ -3,6 +3,9 @@ import { type Look, type Opened, openPage } from "./page.ts";
 
 /** The portal as somebody at a browser goes about in it. */
 
+/** What a page has not done by then it does not do. */
+const PATIENCE_MS = 20_000;
+
 export interface Visitor extends Opened {
   /** Opens a path of the service; returns the answer's status, redirects followed. */
   go(path: string): Promise<number>;
@@ -20,6 +23,7 @@ export async function visitor(
   options: BrowserContextOptions = {},
 ): Promise<Visitor> {
   const opened = await openPage(browser, look, options);
+  opened.context.setDefaultTimeout(PATIENCE_MS);
   return {
     ...opened,
     go: async (path) => (await opened.page.goto(`${origin}${path}`))?.status() ?? 0,
@@ -40,8 +44,9 @@ export interface AsWhom {
 /** Uses the development sign-in, and comes to the list of jobs. */
 export async function signInForDevelopment(at: Visitor, { account_id = "", role = "owner" }: AsWhom): Promise<void> {
   await at.go("/portal/sign-in");
-  await at.page.getByLabel("Account").selectOption(account_id);
-  await at.page.getByLabel("As", { exact: true }).selectOption(role);
+  // A label that stands around its list is read with all of its options.
+  await at.page.locator("select[name=account]").selectOption(account_id);
+  await at.page.locator("select[name=role]").selectOption(role);
   await at.page.getByRole("button", { name: "Sign in for development" }).click();
   await at.page.waitForURL((url) => url.pathname === "/portal/jobs");
 }

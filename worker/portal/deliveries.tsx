@@ -114,39 +114,41 @@ async function list(c: PortalContext) {
             </button>
           </form>
         </div>
-        {deliveries.length === 0 ? (
-          <p class="empty">
-            {state === undefined
-              ? "No webhook was owed yet. Give webhook_url with a job, and what became of it stands here."
-              : `No delivery is ${state}.`}
-          </p>
-        ) : (
-          <div class="table" id="deliveries" data-live="/portal/live">
-            <table>
-              <thead>
-                <tr>
-                  <th scope="col">Job</th>
-                  <th scope="col">Ended</th>
-                  <th scope="col">Delivery</th>
-                  <th scope="col">What happened</th>
-                  <th scope="col" class="number">
-                    Attempts
-                  </th>
-                  <th scope="col">Last attempt</th>
-                  <th scope="col">Receiver</th>
-                  <th scope="col">
-                    <span class="hint">Action</span>
-                  </th>
-                </tr>
-              </thead>
-              <tbody>
-                {deliveries.map((row) => (
-                  <Row row={row} csrf={session.csrf} back={here} />
-                ))}
-              </tbody>
-            </table>
-          </div>
-        )}
+        <div id="deliveries" data-live={before === undefined ? "/portal/live" : undefined}>
+          {deliveries.length === 0 ? (
+            <p class="empty">
+              {state === undefined
+                ? "No webhook was owed yet. Give webhook_url with a job, and what became of it stands here."
+                : `No delivery is ${state}.`}
+            </p>
+          ) : (
+            <div class="table">
+              <table>
+                <thead>
+                  <tr>
+                    <th scope="col">Job</th>
+                    <th scope="col">Ended</th>
+                    <th scope="col">Delivery</th>
+                    <th scope="col">What happened</th>
+                    <th scope="col" class="number">
+                      Attempts
+                    </th>
+                    <th scope="col">Last attempt</th>
+                    <th scope="col">Receiver</th>
+                    <th scope="col">
+                      <span class="hint">Action</span>
+                    </th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {deliveries.map((row) => (
+                    <Row row={row} csrf={session.csrf} back={here} />
+                  ))}
+                </tbody>
+              </table>
+            </div>
+          )}
+        </div>
         <Pages
           first={before === undefined ? undefined : here}
           next={has_more && last ? `/portal/deliveries${query({ state, before: last.event })}` : undefined}

@@ -66,6 +66,8 @@ export function localPath(text: string | undefined): string {
 export const signedIn = (): MiddlewareHandler<PortalEnv> =>
   async function signedInMiddleware(c, next) {
     const session = await openSession(c.env, getCookie(c, SESSION_COOKIE));
+    // A stream that gets nothing is not asked for again.
+    if (!session && c.req.header("accept")?.includes("text/event-stream")) return c.body(null, 204);
     if (!session) return toSignIn(c);
     c.set("session", session);
     await next();

@@ -44,7 +44,7 @@ function KeyRow({ row }: { row: OwnerKey }) {
   const revoked = row.revoked_at !== undefined;
   return (
     <tr>
-      <td>{row.name}</td>
+      <td class="long">{row.name}</td>
       <td>
         <code>{row.prefix}…</code>
       </td>
@@ -103,7 +103,7 @@ async function list(c: PortalContext, problem?: string, name = "") {
         {keys.length === 0 ? (
           <p class="empty">There is no key yet. Create one to use the API.</p>
         ) : (
-          <div class="table">
+          <div class="table" tabindex={0}>
             <table>
               <thead>
                 <tr>

@@ -51,7 +51,7 @@ export const limitPages = new Hono<PortalEnv>().get("/", async (c) => {
             No key is active. <a href="/portal/keys">Create one</a> to use the API.
           </p>
         ) : (
-          <div class="table">
+          <div class="table" tabindex={0}>
             <table>
               <thead>
                 <tr>

@@ -74,12 +74,14 @@ async function firstAccount(c: PortalContext, who: SignedIn, operator: boolean):
   if (env.SIGN_UP === "open") {
     const day = new Date(now).toISOString().slice(0, 10);
     const address = addressGroup(c.req.header("cf-connecting-ip"));
-    if (!(await countSignUp(env.DIRECTORY, address, day, SIGN_UPS_A_DAY)))
+    if (!(await countSignUp(env.DIRECTORY, address, day, SIGN_UPS_A_DAY))) {
+      if (operator) return null;
       throw new PortalError(
         429,
         "Too many new accounts",
         "Too many accounts were opened from your address today. Try again tomorrow.",
       );
+    }
     return (await createAccount(env, { email, tier: "free", pool: DEFAULT_POOL })).account_id;
   }
   if (operator) return null;
@@ -106,7 +108,9 @@ async function welcome(c: PortalContext, who: SignedIn, return_to: string, accou
   };
   log("info", "signed_in", { account, operator });
   c.header("Set-Cookie", cookie(SESSION_COOKIE, await sealSession(env, session), SESSION_S), { append: true });
-  return c.redirect(account === undefined ? "/portal/operator" : return_to, 303);
+  // Without an account there is the console alone.
+  const leads = account !== undefined || return_to.startsWith("/portal/operator");
+  return c.redirect(leads ? return_to : "/portal/operator", 303);
 }
 
 async function signInPage(c: PortalContext, development: DevelopmentSignIn | undefined, problem?: string) {

@@ -72,7 +72,7 @@ export const usagePages = new Hono<PortalEnv>().get("/", async (c) => {
               points={points.map(({ label, gpu_ms }) => ({ label, value: Math.round(gpu_ms / 100) / 10 }))}
             />
             <h2>By key</h2>
-            <div class="table">
+            <div class="table" tabindex={0}>
               <table>
                 <thead>
                   <tr>

@@ -72,7 +72,7 @@ export function Secret({ id, value, label }: { id: string; value: string; label:
   return (
     <div class="secret">
       <code id={id}>{value}</code>
-      <button type="button" class="quiet" data-copy={id} aria-label={`Copy ${label}`} hidden>
+      <button type="button" class="quiet" data-copy={id} title={`Copy ${label}`} hidden>
         Copy
       </button>
     </div>

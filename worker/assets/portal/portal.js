@@ -59,17 +59,26 @@ if (region) {
   const source = new EventSource(region.dataset.live);
   let under = false;
   let again = false;
+  let missed = false;
   source.addEventListener("changed", async () => {
     again = true;
     if (under) return;
     under = true;
     while (again) {
       again = false;
-      // A list under the reader's hand does not move.
-      if (!region.contains(document.activeElement) || document.activeElement === document.body) await refresh(region);
+      // A list under the reader's hand does not move; it follows as soon as the hand is elsewhere.
+      missed = region.contains(document.activeElement);
+      if (!missed) await refresh(region);
     }
     under = false;
   });
+  region.addEventListener("focusout", () =>
+    setTimeout(() => {
+      if (!missed || region.contains(document.activeElement)) return;
+      missed = false;
+      refresh(region);
+    }),
+  );
   source.addEventListener("over", () => source.close());
   addEventListener("pagehide", () => source.close());
 }
