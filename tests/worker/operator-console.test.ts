@@ -486,7 +486,7 @@ describe("failed deliveries", () => {
     for (const path of ["/deliveries", `/deliveries?account=${account.account_id}`]) {
       const html = await ada.page(path);
       expect(html).toContain(job_id);
-      expect(html).toContain("it failed (503)");
+      expect(html).toContain("the receiver failed (503)");
       expect(html).not.toContain("s3cret");
     }
     const { account_id: other } = await newAccount("free");
