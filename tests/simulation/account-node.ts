@@ -35,7 +35,10 @@ export class AccountNode implements Host {
   /** Which process this is: what an earlier one waited for is not heard. */
   #life = 0;
   #skew = 0;
+  /** When its clock was set last, by the world's. */
   clockSetAt = Number.NEGATIVE_INFINITY;
+  /** The furthest that its own clock has ever shown when it was set. */
+  clockSetFrom = Number.NEGATIVE_INFINITY;
   /** Its alarm is being handled: it stands at a later retry meanwhile. */
   ringing = false;
   /** The planned ring of the alarm; an earlier plan is void. */
@@ -63,6 +66,7 @@ export class AccountNode implements Host {
   /** The clock of its machine is set. */
   setClock(skew_ms: number): void {
     if (skew_ms === this.#skew) return;
+    this.clockSetFrom = Math.max(this.clockSetFrom, this.now);
     this.#skew = skew_ms;
     this.clockSetAt = this.#world.now;
     this.#planAlarm();

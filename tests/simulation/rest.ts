@@ -42,13 +42,14 @@ const STOPPED_WITHIN_MS = 75_000;
 
 /** What holds at any moment after the faults. */
 export function judgeLook({ world, accounts, runners, unwanted }: Schedule, calm: number): void {
-  for (const { id, rows, clockSetAt } of accounts.values())
+  for (const { id, rows, clockSetFrom } of accounts.values())
     for (const { job_id, placement } of rows.inPhases(["placed"], 1000)) {
       const since = Math.max(placement?.at ?? 0, calm);
       const show = () => ({ id, job_id, placement });
       holds(world.now <= since + DECIDED_WITHIN_MS, "a placement is decided in time", show);
       const runner = [...runners.values()].find(({ machine }) => machine.runner_id === placement?.runner);
-      if (!runner?.alive || clockSetAt >= (placement?.at ?? 0)) continue;
+      // A clock that was set since may have ended the repeats; both moments are of the account's own clock.
+      if (!runner?.alive || clockSetFrom >= (placement?.at ?? 0)) continue;
       const reached = Math.max(since, runner.reachableSince);
       // Where the repeats are over before, the beats decide.
       if (reached + POSTED_WITHIN_MS > (placement?.at ?? 0) + DISPATCH_REPEAT_MS) continue;
