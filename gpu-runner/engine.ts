@@ -5,7 +5,7 @@ import type { JsonObject } from "../schemas/json.ts";
  * (tests/gpu-runner/engine-contract.ts). An engine knows nothing of accounts, leases or the edge.
  */
 
-/** What an engine is able to run, told to the fleet once a boot. */
+/** What an engine is able to run, told to the fleet at the start of a boot and whenever it changes. */
 export interface EngineDescription {
   /** Stable name of the implementation, such as `embedded` or `comfyui`. */
   readonly name: string;
@@ -16,6 +16,19 @@ export interface EngineDescription {
   readonly models: readonly string[];
   /** The device that does the work, as an operator would name it; absent on a CPU. */
   readonly gpu?: { readonly name: string; readonly memory_bytes: number };
+  /** What the engine has and its operator keeps closed; absent where there is nothing of the kind. Shown to operators only. */
+  readonly closed?: readonly ClosedClasses[];
+}
+
+/** Node classes that are installed and may not run, for one reason. */
+export interface ClosedClasses {
+  /** Where they come from: a custom node pack's name, or a group of core classes such as `core: writes models`. */
+  readonly group: string;
+  readonly classes: readonly string[];
+  /** Why they are closed, a sentence. */
+  readonly reason: string;
+  /** The setting that opens them, as an operator would write it; absent where nothing short of opening everything does. */
+  readonly opened_by?: string;
 }
 
 /** How far a run is. `value` never falls within one run. */
@@ -42,8 +55,13 @@ export interface EngineOutput {
   readonly filename: string;
   readonly kind: OutputKind;
   readonly content_type: string;
-  /** Opens the bytes from the start; may be called more than once. */
+  /** Opens the bytes from the start; may be called more than once. Reading rejects with OutputLost where the engine has gone. */
   open(): AsyncIterable<Uint8Array>;
+}
+
+/** An output can't be read (any more): the engine went away between the end of the run and the reading. */
+export class OutputLost extends Error {
+  override readonly name = "OutputLost";
 }
 
 /** Codes an engine may end a run with; contract section 4, "Job error codes". */
@@ -75,18 +93,40 @@ export type EngineResult =
       readonly outputs: readonly EngineOutput[];
       readonly execution_ms: number;
       readonly download_ms: number;
+      /**
+       * Removes what the outputs occupy in the engine; they can't be opened any more. The caller calls it once it has read them.
+       * Absent where nothing is kept outside `scratch`. Never rejects.
+       */
+      discard?(): Promise<void>;
     }
   | { readonly ok: false; readonly reason: "failed"; readonly error: EngineFailure; readonly execution_ms: number }
   /** The signal was aborted and the engine has stopped working on this run. */
   | { readonly ok: false; readonly reason: "interrupted"; readonly execution_ms: number };
+
+/** A picture of the work in progress. */
+export interface EnginePreview {
+  readonly node_id?: string;
+  readonly content_type: "image/jpeg" | "image/png";
+  readonly bytes: Uint8Array;
+}
 
 export interface RunOptions {
   /** Aborting it interrupts exactly this run. The result then follows as soon as the engine is idle again. */
   readonly signal: AbortSignal;
   /** Called as often as the engine knows something new; never after `run` has settled. */
   onProgress(progress: EngineProgress): void;
+  /** Called with previews where the engine makes them, at most two a second; never after `run` has settled. */
+  onPreview?(preview: EnginePreview): void;
   /** An empty folder of this run alone. The caller removes it when it has read the outputs. */
   readonly scratch: string;
+}
+
+/** What the engine says of itself between its `describe` and its `close`. */
+export interface EngineWatch {
+  /** As many runs as it can take now; 0 while it can take none. Called at once, and whenever that changes. */
+  seats(seats: number): void;
+  /** `describe` says something else than before. */
+  described(): void;
 }
 
 export interface Engine {
@@ -99,6 +139,8 @@ export interface Engine {
    * is asked for after `close` is interrupted.
    */
   run(prompt: string, options: RunOptions): Promise<EngineResult>;
+  /** Tells what changes; asked for at most once. An engine without it takes as many runs as the runner is configured for. */
+  watch?(watch: EngineWatch): void;
   /** Ends all runs (they settle as interrupted) and every process that the engine started. Idempotent. */
   close(): Promise<void>;
 }

@@ -15,7 +15,10 @@ export interface Executions {
   beatAnswered(boot: number): void;
   /** Nothing new from now on. */
   drain(): void;
-  limitSeats(seats: number): void;
+  /** The most seats that the enrolment allows. */
+  limitSeats(allowed: number): void;
+  /** As many seats as the engine has now. The edge hears of a change at once. */
+  setSeats(seats: number): void;
   /** Interrupts what still runs and gives it back. */
   handBack(): void;
   /** Stops repeating what the edge does not answer. */
@@ -25,10 +28,11 @@ export interface Executions {
 }
 
 export interface ExecutionsOptions {
+  /** The most at a time, and as many as are offered until `setSeats` says otherwise. */
   readonly seats: number;
   start(order: Omit<Order, "prompt">, prompt: string, host: Pick<RunHost, "accepted" | "engineIdle">): Run;
-  /** An execution left the table without a result: the edge should hear of the free seat at once. */
-  seatFreed(): void;
+  /** The edge should hear at once: an execution left the table without a result, or another number of seats is offered. */
+  seatsChanged(): void;
   readonly log: Log;
   /** Monotonic milliseconds. */
   readonly now?: () => number;
@@ -37,7 +41,7 @@ export interface ExecutionsOptions {
 export function createExecutions({
   seats,
   start,
-  seatFreed,
+  seatsChanged,
   log,
   now = () => performance.now(),
 }: ExecutionsOptions): Executions {
@@ -48,7 +52,7 @@ export function createExecutions({
     runs.delete(rules.executionKey(execution));
     table = rules.acknowledged(table, execution, now());
     log.info(`execution ${execution.job}.${execution.fence} ended: ${end.outcome}, report ${end.acknowledgement}`);
-    if (end.outcome !== "completed" && end.outcome !== "failed") seatFreed();
+    if (end.outcome !== "completed" && end.outcome !== "failed") seatsChanged();
   }
 
   return {
@@ -89,6 +93,13 @@ export function createExecutions({
     },
     limitSeats(allowed) {
       table = rules.limitSeats(table, allowed);
+    },
+    setSeats(seats) {
+      const before = table.seats;
+      table = rules.setSeats(table, seats);
+      if (table.seats === before) return;
+      log.info(`the engine offers ${table.seats} of ${table.most_seats} seats`);
+      seatsChanged();
     },
     handBack() {
       for (const run of runs.values()) run.stop("handed_back");

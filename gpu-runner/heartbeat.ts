@@ -18,7 +18,8 @@ export interface HeartbeatHost {
   credential(): string;
   /** Stores a fresh credential in its place. */
   renewed(credential: string): void;
-  readonly describe: RunnerDescription;
+  /** What the runner can do now: the same object as long as nothing of it has changed. */
+  description(): RunnerDescription;
   /** The next beat, numbered by the table. */
   beat(): Heartbeat;
   beatAnswered(boot: number): void;
@@ -48,7 +49,9 @@ export function startHeartbeats(host: HeartbeatHost): Heartbeats {
   const { log, timings } = host;
   const first = Promise.withResolvers<void>();
   const ended = new AbortController();
-  let describe = true;
+  /** The description that the fleet has. */
+  let told: RunnerDescription | undefined;
+  let opening: RunnerDescription | undefined;
   let outage = false;
   let revoked = false;
   let nudged = new AbortController();
@@ -58,19 +61,23 @@ export function startHeartbeats(host: HeartbeatHost): Heartbeats {
     nudged = new AbortController();
     const heartbeat = host.beat();
     if (leaving) heartbeat.leaving = true;
-    if (describe || !heartbeat.beat) heartbeat.describe = host.describe;
+    // Of a first beat that comes twice the fleet reads one: its repeat must say the same.
+    opening ??= host.description();
+    const said = heartbeat.beat ? host.description() : opening;
+    if (said !== told) heartbeat.describe = said;
     const sent = await host.edge.heartbeat(heartbeat, host.credential(), signal);
     if (sent.ok) {
-      const { boot, stop, next_in_ms, credential, drain } = sent.answer;
+      const { boot, stop, describe, next_in_ms, credential, drain } = sent.answer;
       if (outage) log.info("the edge answers again");
       outage = false;
-      describe = sent.answer.describe;
+      told = describe ? undefined : said;
       host.beatAnswered(boot);
       first.resolve();
       for (const execution of stop) host.stop(execution);
       if (drain) host.drain();
       if (credential !== undefined && credential !== host.credential()) host.renewed(credential);
-      return Math.min(Math.max(next_in_ms, SHORTEST_MS), describe ? DESCRIBE_WITHIN_MS : LONGEST_MS);
+      const longest = told === host.description() ? LONGEST_MS : DESCRIBE_WITHIN_MS;
+      return Math.min(Math.max(next_in_ms, SHORTEST_MS), longest);
     }
     if (isRevocation(sent)) {
       revoked = true;

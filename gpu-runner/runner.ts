@@ -1,8 +1,8 @@
 import { join } from "node:path";
 import { SignJWT } from "jose";
-import type { RunnerDescription } from "../schemas/runner-protocol.ts";
 import { createGate, edgeKeys } from "./auth.ts";
 import type { RunnerConfig } from "./config.ts";
+import { type Description, describeEngine } from "./description.ts";
 import { createEdge } from "./edge.ts";
 import type { Engine } from "./engine.ts";
 import { ensureEnrolled } from "./enrol.ts";
@@ -31,6 +31,7 @@ export interface RunnerOptions {
 
 export interface Runner {
   readonly runner_id: string;
+  /** The most at a time. The engine may have fewer for a while, and none. */
   readonly seats: number;
   /** Resolves, with the edge's words, when the edge has revoked this runner; it takes nothing new from then on. */
   readonly revoked: Promise<string>;
@@ -47,21 +48,6 @@ export interface Runner {
 
 /** What is left of an interrupted run's report once its repeating was given up. */
 const LAST_WORDS_MS = 1_000;
-
-async function describeEngine(engine: Engine, version: string): Promise<RunnerDescription> {
-  try {
-    const { classes, models, gpu, ...description } = await engine.describe();
-    return {
-      version,
-      engine: { name: description.name, version: description.version },
-      classes: [...classes],
-      models: [...models],
-      ...(gpu ? { gpu: { ...gpu } } : {}),
-    };
-  } catch (error) {
-    throw new StartError("the engine can't work", { cause: error });
-  }
-}
 
 /**
  * Starts a runner: engine, listener, enrolment, first beat, in this order. Resolves when the fleet knows it; until then an edge that
@@ -82,8 +68,15 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     return closed;
   };
 
+  let heartbeats: Heartbeats | undefined;
+  const nudge = () => heartbeats?.nudge();
+  const describe = (): Promise<Description> =>
+    describeEngine(engine, { version: options.version, log, changed: nudge }).catch((error: unknown) => {
+      throw new StartError("the engine can't work", { cause: error });
+    });
+
   try {
-    const describe = await describeEngine(engine, options.version);
+    const description = await describe();
     const identity = await openIdentity(config.data);
     const scratch = join(config.data, "scratch");
     const edge = createEdge({ base: config.edge, signer: identity.signer, timings });
@@ -99,7 +92,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
           ...(options.limits ? { limits: options.limits } : {}),
           ...host,
         }),
-      seatFreed: () => heartbeats.nudge(),
+      seatsChanged: nudge,
       log,
     });
     const prove = (nonce: string) =>
@@ -132,19 +125,35 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
       return allowed;
     };
     let enrolment = await enrol(false);
+    if (engine.watch) {
+      let offered = 0;
+      let follow = (seats: number): void => {
+        offered = seats;
+      };
+      engine.watch({
+        seats: (seats) => follow(seats),
+        described() {
+          if (!closed) description.again();
+        },
+      });
+      // Nothing is offered that the engine has not said.
+      executions.setSeats(offered);
+      follow = executions.setSeats;
+      // An enrolment may take its time; what has changed meanwhile was told to nobody.
+      description.again();
+    }
 
     const revoked = Promise.withResolvers<string>();
     const drainOrdered = Promise.withResolvers<void>();
-    let heartbeats: Heartbeats;
     /** Beats until the fleet knows this process, or says that it does not want to. */
     const begin = async (): Promise<"ready" | "revoked" | "stopped"> => {
       const refused = Promise.withResolvers<void>();
       let known = false;
-      heartbeats = startHeartbeats({
+      const beating = startHeartbeats({
         edge,
         log,
         timings,
-        describe,
+        description: description.current,
         credential: () => enrolment.credential,
         renewed(credential) {
           enrolment = { ...enrolment, credential };
@@ -165,8 +174,9 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
           revoked.resolve(message);
         },
       });
+      heartbeats = beating;
       const begun = await Promise.race([
-        heartbeats.first.then(() => "ready" as const),
+        beating.first.then(() => "ready" as const),
         refused.promise.then(() => "revoked" as const),
         aborted(signal).then(() => "stopped" as const),
       ]);
@@ -177,13 +187,13 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     async function drain(): Promise<void> {
       log.info(`draining: nothing new, running jobs have ${config.grace_ms / 1000} s`);
       executions.drain();
-      heartbeats.nudge();
+      nudge();
       await within(config.grace_ms, executions.idle());
       executions.handBack();
       await within(timings.hand_back_ms, executions.idle());
       executions.abandon();
       await within(LAST_WORDS_MS, executions.idle());
-      await heartbeats.end();
+      await heartbeats?.end();
       await close();
     }
     let draining: Promise<void> | undefined;
@@ -191,7 +201,7 @@ export async function startRunner(options: RunnerOptions): Promise<Runner> {
     closing.push(async () => {
       executions.handBack();
       executions.abandon();
-      await heartbeats.silence();
+      await heartbeats?.silence();
     });
     let begun = await begin();
     if (begun === "revoked" && config.token !== undefined) {

@@ -26,7 +26,10 @@ interface Held {
 export interface Table {
   /** A name of this process, sent with each beat. */
   readonly process: string;
+  /** Offered now; fewer than what runs is legal, and so is none. */
   readonly seats: number;
+  /** The most that configuration and enrolment allow. */
+  readonly most_seats: number;
   readonly draining: boolean;
   /** Given by the answer to the first beat; nothing is accepted before. */
   readonly boot?: number;
@@ -47,6 +50,7 @@ export const executionKey = ({ account, job, fence }: Execution): string => `${a
 export const emptyTable = (seats: number, process: string): Table => ({
   process,
   seats,
+  most_seats: seats,
   draining: false,
   n: 0,
   held: new Map(),
@@ -143,8 +147,17 @@ export function beatAnswered(table: Table, boot: number): Table {
 /** Nothing new from now on. Final. */
 export const drain = (table: Table): Table => ({ ...table, draining: true });
 
-/** The seats that the enrolment allows, where they are fewer than asked for. Never more than there are. */
-export const limitSeats = (table: Table, seats: number): Table => ({ ...table, seats: Math.min(table.seats, seats) });
+/** The seats that the enrolment allows, where they are fewer than asked for. Never more than before. */
+export function limitSeats(table: Table, allowed: number): Table {
+  const most_seats = Math.min(table.most_seats, allowed);
+  return { ...table, most_seats, seats: Math.min(table.seats, most_seats) };
+}
+
+/** As many seats as the engine has now, never more than are allowed. What runs beyond them goes on; only new offers are refused. */
+export const setSeats = (table: Table, seats: number): Table => ({
+  ...table,
+  seats: Math.max(0, Math.min(seats, table.most_seats)),
+});
 
 /** What every message about a held execution says; undefined once it has left the table. */
 export function acceptance(table: Table, execution: Execution, now: number): Accepted | undefined {

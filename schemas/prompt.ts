@@ -152,6 +152,9 @@ export const needTooMuch = (needs: PromptNeeds): boolean =>
 /** Endings of model files as loader nodes name them. */
 const MODEL_FILE = /\.(safetensors|sft|ckpt|pt|pth|bin|gguf|onnx)$/i;
 
+/** Whether a text is a model file's name as a loader node's input spells it. */
+export const isModelFile = (text: string): boolean => text.length <= 255 && MODEL_FILE.test(text);
+
 /** Classes and model files that the graph names, each once, sorted. */
 export function promptNeeds(prompt: Prompt): PromptNeeds {
   const classes = new Set<string>();
@@ -159,7 +162,7 @@ export function promptNeeds(prompt: Prompt): PromptNeeds {
   for (const node of prompt.values()) {
     classes.add(node.class_type);
     for (const input of node.inputs.values()) {
-      if (typeof input === "string" && input.length <= 255 && MODEL_FILE.test(input)) models.add(input);
+      if (typeof input === "string" && isModelFile(input)) models.add(input);
     }
   }
   return { classes: [...classes].sort(), models: [...models].sort() };

@@ -83,14 +83,61 @@ export type Enrolment = v.InferOutput<typeof Enrolment>;
 export const Enrolled = v.object({ runner_id: RunnerId, pool: PoolName, max_seats: Count, credential: v.string() });
 export type Enrolled = v.InferOutput<typeof Enrolled>;
 
-/** What a runner can do, sent with the first beat of a boot and whenever the answer asks for it. */
-export const RunnerDescription = v.object({
-  version: v.pipe(v.string(), v.maxLength(50)),
-  engine: v.object({ name: v.pipe(v.string(), v.maxLength(50)), version: v.pipe(v.string(), v.maxLength(50)) }),
-  classes: v.pipe(v.array(v.pipe(v.string(), v.maxLength(200))), v.maxLength(20_000)),
-  models: v.pipe(v.array(v.pipe(v.string(), v.maxLength(255))), v.maxLength(20_000)),
-  gpu: v.optional(v.object({ name: v.pipe(v.string(), v.maxLength(200)), memory_bytes: Count })),
+/** How much a description may say. */
+export const DESCRIPTION_LIMITS = {
+  /** Names in each of its lists: classes, models, and the classes of all closed groups together. */
+  names: 20_000,
+  class_length: 200,
+  model_length: 255,
+  closed_groups: 300,
+  /** Classes of one closed group. */
+  group_classes: 2_000,
+  group_length: 100,
+  reason_length: 300,
+  opened_by_length: 200,
+  /** As JSON in UTF-8: the fleet object keeps it in one row, and a row holds 2 MB. */
+  bytes: 1_800_000,
+} as const;
+
+const ClassName = v.pipe(v.string(), v.maxLength(DESCRIPTION_LIMITS.class_length));
+
+/** Node classes that are installed on a runner and may not run, for one reason. For operators only. */
+export const ClosedClasses = v.object({
+  group: v.pipe(v.string(), v.maxLength(DESCRIPTION_LIMITS.group_length)),
+  classes: v.pipe(v.array(ClassName), v.maxLength(DESCRIPTION_LIMITS.group_classes)),
+  reason: v.pipe(v.string(), v.maxLength(DESCRIPTION_LIMITS.reason_length)),
+  /** The setting that opens them. */
+  opened_by: v.optional(v.pipe(v.string(), v.maxLength(DESCRIPTION_LIMITS.opened_by_length))),
 });
+export type ClosedClasses = v.InferOutput<typeof ClosedClasses>;
+
+/** Bytes of a value as JSON. */
+export const jsonBytes = (value: unknown): number => new TextEncoder().encode(JSON.stringify(value)).length;
+
+export const countClosed = (closed: readonly { readonly classes: readonly string[] }[] = []): number =>
+  closed.reduce((sum, { classes }) => sum + classes.length, 0);
+
+/** What a runner can do, sent with the first beat of a boot, whenever it has changed, and whenever the answer asks for it. */
+export const RunnerDescription = v.pipe(
+  v.object({
+    version: v.pipe(v.string(), v.maxLength(50)),
+    engine: v.object({ name: v.pipe(v.string(), v.maxLength(50)), version: v.pipe(v.string(), v.maxLength(50)) }),
+    classes: v.pipe(v.array(ClassName), v.maxLength(DESCRIPTION_LIMITS.names)),
+    models: v.pipe(
+      v.array(v.pipe(v.string(), v.maxLength(DESCRIPTION_LIMITS.model_length))),
+      v.maxLength(DESCRIPTION_LIMITS.names),
+    ),
+    gpu: v.optional(v.object({ name: v.pipe(v.string(), v.maxLength(200)), memory_bytes: Count })),
+    closed: v.optional(
+      v.pipe(
+        v.array(ClosedClasses),
+        v.maxLength(DESCRIPTION_LIMITS.closed_groups),
+        v.check((closed) => countClosed(closed) <= DESCRIPTION_LIMITS.names, "too many names"),
+      ),
+    ),
+  }),
+  v.check((description) => jsonBytes(description) <= DESCRIPTION_LIMITS.bytes, "too long as a whole"),
+);
 export type RunnerDescription = v.InferOutput<typeof RunnerDescription>;
 
 export const Heartbeat = v.object({
@@ -98,7 +145,8 @@ export const Heartbeat = v.object({
   beat: v.optional(Beat),
   /** Names the process, so that a first beat that comes twice is one boot. Random, made at its start. */
   process: v.pipe(v.string(), v.minLength(8), v.maxLength(64)),
-  seats: v.pipe(Count, v.minValue(1), v.maxValue(64)),
+  /** As many executions as it takes now. Each beat may say another number; 0 is a runner that is there and takes nothing for now. */
+  seats: v.pipe(Count, v.maxValue(64)),
   draining: v.boolean(),
   /** The last beat of a process that ends in order. */
   leaving: v.optional(v.boolean()),

@@ -99,6 +99,15 @@ function brokenAddressRule(address: Address): string | undefined {
   return narrowest?.reachable ? undefined : "its address is not publicly reachable";
 }
 
+/**
+ * Whether an IP address is one that a target may resolve to: the guard of whoever opens a connection asks it of the address that
+ * the connection really has. False for any text that is no address.
+ */
+export function isPublicAddress(text: string): boolean {
+  const address = addressOf(text);
+  return address !== undefined && brokenAddressRule(endOf(address)) === undefined;
+}
+
 function brokenNameRule(name: string): string | undefined {
   if (name.length > MAX_NAME_CHARACTERS || !name.split(".").every((label) => LABEL.test(label)))
     return "its host name must have at most 253 characters, in parts of 1 to 63 letters, digits, hyphens or underscores";

@@ -14,6 +14,7 @@ import {
   waitFor,
 } from "../e2e/stack.ts";
 import { launchChromium } from "./chromium.ts";
+import { type ClosedRunner, startClosedRunner } from "./closed-runner.ts";
 import { bytesOfFirstPaint, type Look, LOOKS, screenshot, seriousViolations } from "./page.ts";
 import { notice, signInForDevelopment, type Visitor, visitor } from "./portal.ts";
 import { type Receiver, startReceiver } from "./receiver.ts";
@@ -22,6 +23,7 @@ import { type Receiver, startReceiver } from "./receiver.ts";
 
 /** Of a first visit, without script (issue 7). */
 const FIRST_PAINT_BYTES = 50_000;
+const CLOSED_POOL = "closed-classes";
 const LONG_NAME = `a-key-with-a-name-that-is-as-long-as-names-may-be-${"x".repeat(50)}`;
 
 interface Account extends LocalFile, DevelopmentAccount {}
@@ -36,6 +38,8 @@ let busy: Account;
 let idle: Account;
 let picture: string;
 let broken: string;
+/** With closed node classes, in a pool of its own. */
+let closed: ClosedRunner;
 const open: Visitor[] = [];
 
 const operatorCall = <T>(path: string, body: Record<string, unknown> = {}): Promise<T> =>
@@ -68,6 +72,8 @@ async function furnish(): Promise<void> {
   for (let n = 1; n <= 3; n += 1)
     await operatorCall("/invitations", { tier: "free", note: `${"for-somebody-".repeat(12)}${n}` });
   await operatorCall("/invitations", { account_id: idle.account_id });
+  const { token } = await operatorCall<{ token: string }>("/runner-tokens", { pool: CLOSED_POOL, max_seats: 4 });
+  closed = await startClosedRunner(service.local.base_url, token);
 }
 
 beforeAll(async () => {
@@ -82,6 +88,7 @@ afterEach(async () => {
 
 afterAll(async () => {
   await browser?.close();
+  await closed?.close();
   await service?.signal("SIGINT");
   await receiver?.stop();
   if (folder) await removeFolder(folder);
@@ -191,9 +198,14 @@ describe.each(LOOKS.map((one) => [named(one), one] as const))("on a %s screen", 
         .first()
         .getAttribute("href")) ?? "";
     const account = `/portal/operator/accounts/${busy.account_id}`;
+    const local =
+      (await olga.page.getByRole("link", { name: "local", exact: true }).first().getAttribute("href")) ?? "";
     const pages: readonly Shown[] = [
       { name: "operator-fleet", path: "/portal/operator" },
       { name: "operator-fleet-empty", path: "/portal/operator?pool=nothing-here" },
+      { name: "operator-fleet-closed", path: `/portal/operator?pool=${CLOSED_POOL}` },
+      { name: "operator-runner", path: local },
+      { name: "operator-runner-closed", path: `/portal/operator/runners/${closed.runner_id}?pool=${CLOSED_POOL}` },
       { name: "operator-drain", path: drain },
       { name: "operator-accounts", path: "/portal/operator/accounts" },
       { name: "operator-accounts-none", path: "/portal/operator/accounts?q=nobody-has-this" },
@@ -205,6 +217,12 @@ describe.each(LOOKS.map((one) => [named(one), one] as const))("on a %s screen", 
       { name: "operator-no-pool", path: "/portal/operator?pool=No%20Pool!", status: 400 },
     ];
     expect(await look(olga, pages, isChecked(as))).toEqual([]);
+    // The names unfolded.
+    await olga.go(`/portal/operator/runners/${closed.runner_id}?pool=${CLOSED_POOL}`);
+    for (const summary of await olga.page.locator("summary").all()) await summary.click();
+    await screenshot(olga.page, "operator-runner-closed-unfolded");
+    expect(await tooWide(olga.page)).toBeUndefined();
+    if (isChecked(as)) expect(await seriousViolations(olga.page)).toEqual([]);
   });
 });
 

@@ -3,7 +3,14 @@ import { type AddressInfo, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach } from "vitest";
-import type { Engine, EngineOutput, EngineResult, RunOptions } from "../../gpu-runner/engine.ts";
+import type {
+  Engine,
+  EngineDescription,
+  EngineOutput,
+  EngineResult,
+  EngineWatch,
+  RunOptions,
+} from "../../gpu-runner/engine.ts";
 import { createLog } from "../../gpu-runner/log.ts";
 import { type Runner, type RunnerOptions, startRunner } from "../../gpu-runner/runner.ts";
 import type { Timings } from "../../gpu-runner/timings.ts";
@@ -23,16 +30,32 @@ export interface ScriptedEngine extends Engine {
   /** The prompts that were run, in order. */
   readonly prompts: string[];
   closed: boolean;
+  /** What it says of itself, or why it can't. */
+  description: EngineDescription | Error;
+  /** Whom it tells what changes; set where the test makes it an engine that does. */
+  watcher?: EngineWatch;
 }
 
 type Script = (options: RunOptions, prompt: string) => Promise<EngineResult>;
 
-/** An engine whose runs do what the test says. */
-export function scriptedEngine(script: Script): ScriptedEngine {
+/** An engine whose runs do what the test says. With `seats` it has so many at first, and tells what changes. */
+export function scriptedEngine(script: Script, seats?: number): ScriptedEngine {
   const engine: ScriptedEngine = {
     prompts: [],
     closed: false,
-    describe: async () => ({ name: "scripted", version: "1", classes: ["KSampler"], models: [] }),
+    description: { name: "scripted", version: "1", classes: ["KSampler"], models: [] },
+    async describe() {
+      if (engine.description instanceof Error) throw engine.description;
+      return engine.description;
+    },
+    ...(seats === undefined
+      ? {}
+      : {
+          watch(watcher: EngineWatch) {
+            engine.watcher = watcher;
+            watcher.seats(seats);
+          },
+        }),
     run(prompt, options) {
       engine.prompts.push(prompt);
       return script(options, prompt);
@@ -105,6 +128,8 @@ export async function anEdge(): Promise<FakeEdge> {
 
 export interface SetupOptions {
   readonly seats?: number;
+  /** Of the engine at first, which then tells what changes. */
+  readonly engine_seats?: number;
   readonly grace_ms?: number;
   readonly edge?: FakeEdge;
   readonly data?: string;
@@ -113,6 +138,8 @@ export interface SetupOptions {
   readonly token?: string;
   readonly timings?: Partial<Timings>;
   readonly limits?: NonNullable<RunnerOptions["limits"]>;
+  /** Done with the engine before the runner starts. */
+  readonly prepare?: (engine: ScriptedEngine) => void;
 }
 
 /** A whole runner over real HTTP, enrolled with a fake edge, with a scripted engine; all closed after the test. */
@@ -121,7 +148,8 @@ export async function aRunner(script: Script, options: SetupOptions = {}): Promi
   const data = options.data ?? (await aFolder());
   const port = options.port ?? (await freePort());
   const url = `http://127.0.0.1:${port}`;
-  const engine = scriptedEngine(script);
+  const engine = scriptedEngine(script, options.engine_seats);
+  options.prepare?.(engine);
   const log: string[] = [];
   const runner = await startRunner({
     config: {

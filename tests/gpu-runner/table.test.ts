@@ -91,6 +91,31 @@ describe("beat", () => {
   });
 });
 
+describe("seats", () => {
+  const seatsIn = (from: rules.Table) => rules.beat(from, 0).heartbeat.seats;
+
+  test("are as many as the engine has, from none to what is allowed", () => {
+    const from = table(3);
+    expect([0, 2, 3, 4, -1].map((seats) => seatsIn(rules.setSeats(from, seats)))).toEqual([0, 2, 3, 3, 0]);
+    expect(outcome(rules.setSeats(from, 0), 1)).toBe("full");
+    expect(outcome(rules.setSeats(rules.setSeats(from, 0), 1), 1)).toBe("accepted");
+  });
+
+  test("are never more than the enrolment allows, whichever is known first", () => {
+    expect(seatsIn(rules.setSeats(rules.limitSeats(table(4), 2), 4))).toBe(2);
+    expect(seatsIn(rules.limitSeats(rules.setSeats(table(4), 3), 2))).toBe(2);
+    expect(seatsIn(rules.limitSeats(rules.setSeats(table(4), 0), 2))).toBe(0);
+  });
+
+  test("may be fewer than what runs: that goes on, is answered, and new offers are refused", () => {
+    const fewer = rules.setSeats(holding(2, holding(1)), 1);
+    expect(rules.beat(fewer, 0).heartbeat).toMatchObject({ seats: 1, held: [{ fence: 1 }, { fence: 2 }] });
+    expect(outcome(fewer, 2)).toBe("accepted");
+    expect(outcome(rules.ended(fewer, execution(1)), 3)).toBe("full");
+    expect(outcome(rules.ended(rules.ended(fewer, execution(1)), execution(2)), 3)).toBe("accepted");
+  });
+});
+
 /** Mulberry32. */
 function random(seed: number): () => number {
   let state = seed;
@@ -106,8 +131,9 @@ test("in any order of messages no fence starts twice, no seat is taken twice, an
   for (let seed = 1; seed <= 300; seed++) {
     const next = random(seed);
     const pick = (n: number) => Math.floor(next() * n);
-    const seats = 1 + pick(3);
-    let state = table(seats);
+    const most = 1 + pick(3);
+    let seats = most;
+    let state = table(most);
     let now = 0;
     let latest: Beat = { boot: BOOT, n: 0 };
     const starts = new Map<number, Beat>();
@@ -117,7 +143,7 @@ test("in any order of messages no fence starts twice, no seat is taken twice, an
     for (let step = 0; step < 60; step++) {
       const fence = 1 + pick(8);
       now += pick(500);
-      switch (pick(5)) {
+      switch (pick(6)) {
         case 0: {
           const answered = rules.offer(state, order(fence), now);
           state = answered.table;
@@ -125,7 +151,10 @@ test("in any order of messages no fence starts twice, no seat is taken twice, an
           expect(over.has(fence) || stopped.has(fence)).toBe(false);
           expect(answered.offer.repeated).toBe(starts.has(fence));
           if (starts.has(fence)) expect(answered.offer.accepted.beat).toEqual(starts.get(fence));
-          else working.add(fence);
+          else {
+            expect(working.size).toBeLessThan(seats);
+            working.add(fence);
+          }
           starts.set(fence, answered.offer.accepted.beat);
           break;
         }
@@ -142,10 +171,15 @@ test("in any order of messages no fence starts twice, no seat is taken twice, an
           state = rules.acknowledged(state, execution(fence), now);
           over.add(fence);
           break;
+        case 4:
+          seats = pick(most + 1);
+          state = rules.setSeats(state, seats);
+          break;
         default: {
           const taken = rules.beat(state, now);
           state = taken.table;
           const { beat, held } = taken.heartbeat;
+          expect(taken.heartbeat.seats).toBe(seats);
           expect(beat && laterBeat(beat, latest)).toBe(true);
           latest = beat ?? latest;
           const listed = held.map((row) => row.fence);
@@ -153,7 +187,7 @@ test("in any order of messages no fence starts twice, no seat is taken twice, an
           expect(new Set(listed)).toEqual(new Set(expected));
         }
       }
-      expect(working.size).toBeLessThanOrEqual(seats);
+      expect(working.size).toBeLessThanOrEqual(most);
     }
   }
 });

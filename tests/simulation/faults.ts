@@ -64,6 +64,15 @@ export function planFaults(schedule: Schedule): void {
         runner.drains();
         world.after(world.between(20_000, 60_000), () => runner.boots());
       });
+    perhaps(2, "engine loses seats", () => {
+      runner.engineHas(world.between(0, machine.seats - 1));
+      world.after(world.between(1_000, 30_000), () => runner.engineHas(machine.seats));
+    });
+    if (world.chance(0.3))
+      perhaps(2, "engine knows other classes", () => {
+        runner.engineKnows(world.chance(0.5) ? ["SaveImage"] : ["Rare"]);
+        world.after(world.between(1_000, 30_000), () => runner.engineKnows(machine.classes));
+      });
     if (world.chance(0.3))
       perhaps(1, "runner drained by its operator", () => {
         schedule.fleet(machine.pool).run((pool, now) => pool.drain(machine.runner_id, now));
@@ -89,7 +98,11 @@ export function planFaults(schedule: Schedule): void {
   world.after(faults_ms, () => {
     world.note("FAULTS END");
     world.faulty = false;
-    for (const runner of schedule.runners.values()) runner.boots();
+    for (const runner of schedule.runners.values()) {
+      runner.engineHas(runner.machine.seats);
+      runner.engineKnows(runner.machine.classes);
+      runner.boots();
+    }
     for (const fleet of schedule.fleets.values()) fleet.setClock(0);
     for (const account of schedule.accounts.values()) {
       account.setClock(0);

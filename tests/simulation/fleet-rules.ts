@@ -10,6 +10,7 @@ interface Heard {
   /** World time of the latest beat that got through. */
   readonly at: number;
   readonly boot: number;
+  readonly seats: number;
   /** Which life of the fleet heard it. */
   readonly life: number;
   /** The executions of that beat whose end was not told since. */
@@ -77,11 +78,11 @@ export class FleetRules {
   }
 
   /** A beat that was news. */
-  beats(runner_id: string, { held }: Heartbeat, { boot }: Beat): void {
+  beats(runner_id: string, { held, seats }: Heartbeat, { boot }: Beat): void {
     for (const one of held) this.#made.set(executionName(one), runner_id);
     for (const [name, runner] of this.#dropped) if (runner === runner_id) this.#dropped.delete(name);
     const listed = new Set(held.map(executionName).filter((name) => !this.#freed.has(name)));
-    this.#heard.set(runner_id, { at: this.#now(), boot, listed, life: this.#life });
+    this.#heard.set(runner_id, { at: this.#now(), boot, seats, listed, life: this.#life });
   }
 
   /** Told to have ended so lately that a beat's word of it is old. */
@@ -159,7 +160,7 @@ export class FleetRules {
     const taken = new Set([...heard.listed, ...runner.placed]);
     for (const [dropped, on] of this.#dropped)
       if (on === one.runner && this.#isHeld(runner.entry, dropped)) taken.add(dropped);
-    const seats = Math.min(runner.seats, runner.entry.max_seats);
+    const seats = Math.min(heard.seats, runner.entry.max_seats);
     holds(taken.size <= seats, "a seat is free when its runner says so", () => [...taken]);
   }
 

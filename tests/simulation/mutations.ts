@@ -136,6 +136,20 @@ export const MUTATIONS: readonly Mutation[] = [
     put: `if (table.boot === undefined)`,
   },
   {
+    name: "current-seats",
+    rule: "a runner takes no more than its engine has seats now",
+    file: "gpu-runner/table.ts",
+    find: "seated >= table.seats ||",
+    put: "seated >= table.most_seats ||",
+  },
+  {
+    name: "heard-seats",
+    rule: "each beat says how many seats a runner offers",
+    file: "worker/fleet/beats.ts",
+    find: "runner.seats = message.seats;",
+    put: "runner.seats = Math.max(runner.seats, message.seats);",
+  },
+  {
     name: "stop-memory",
     rule: "a runner remembers a stop that overtook its dispatch",
     file: "gpu-runner/table.ts",

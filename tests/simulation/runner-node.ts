@@ -22,6 +22,7 @@ const LAST_WORDS_MS = 1_000;
 export interface Machine {
   readonly name: string;
   readonly pool: string;
+  /** The most. */
   readonly seats: number;
   readonly classes: readonly string[];
   /** Changes with an enrolment after a revocation. */
@@ -44,6 +45,9 @@ export class RunnerNode {
   /** What this process was told to stop. */
   #stops = new Set<string>();
   #describe = true;
+  /** What its engine says of itself now; outlives the process. */
+  #seats: number;
+  #classes: readonly string[];
   #beating = false;
   #nudged = false;
   /** Which pause between two beats this is: a nudge ends it. */
@@ -57,6 +61,8 @@ export class RunnerNode {
     this.world = world;
     this.edge = edge;
     this.#started = started;
+    this.#seats = machine.seats;
+    this.#classes = machine.classes;
     this.#table = rules.emptyTable(machine.seats, "");
   }
 
@@ -97,7 +103,8 @@ export class RunnerNode {
     this.#whenIdle = undefined;
     this.#process++;
     this.#bootedAt = this.world.now;
-    this.#table = rules.emptyTable(this.machine.seats, `${this.machine.name}-${this.#process}`);
+    const table = rules.emptyTable(this.machine.seats, `${this.machine.name}-${this.#process}`);
+    this.#table = rules.setSeats(table, this.#seats);
     this.#runs = new Map();
     this.#stops = new Set();
     this.#beats();
@@ -114,6 +121,28 @@ export class RunnerNode {
   freezes(ms: number): void {
     this.world.note(`${this.machine.name} FREEZES for ${ms} ms`);
     this.#frozenUntil = Math.max(this.#frozenUntil, this.world.now + ms);
+  }
+
+  /** Its engine has another number of seats from now on: servers of it are sick, or well again. */
+  engineHas(seats: number): void {
+    this.world.note(`${this.machine.name} HAS ${seats} seats`);
+    this.#seats = seats;
+    if (!this.#alive) return;
+    this.door(() => {
+      this.#table = rules.setSeats(this.#table, this.#seats);
+      this.#nudge();
+    });
+  }
+
+  /** Its engine can run other classes from now on. */
+  engineKnows(classes: readonly string[]): void {
+    this.world.note(`${this.machine.name} KNOWS ${classes.join(", ")}`);
+    this.#classes = classes;
+    if (!this.#alive) return;
+    this.door(() => {
+      this.#describe = true;
+      this.#nudge();
+    });
   }
 
   /** `run`, when it is not frozen, unless the process has died by then. */
@@ -152,6 +181,7 @@ export class RunnerNode {
     const heartbeat: Heartbeat = { ...taken.heartbeat };
     if (this.#describe || !heartbeat.beat) heartbeat.describe = this.#description;
     if (leaving) heartbeat.leaving = true;
+    const said = this.#classes;
     const answered = this.mine((answer: HeartbeatAnswer | "revoked" | undefined) => {
       this.#beating = false;
       if (answer === "revoked") {
@@ -159,7 +189,7 @@ export class RunnerNode {
         return;
       }
       if (leaving) return;
-      if (answer) this.#hears(answer);
+      if (answer) this.#hears({ ...answer, describe: answer.describe || said !== this.#classes });
       const pause = ++this.#pause;
       if (this.#nudged) this.#beats();
       else
@@ -174,7 +204,7 @@ export class RunnerNode {
     return {
       version: "1",
       engine: { name: "embedded", version: "1" },
-      classes: [...this.machine.classes],
+      classes: [...this.#classes],
       models: [],
     };
   }
@@ -222,7 +252,7 @@ export class RunnerNode {
     this.#runs.set(name, run);
     let working = 0;
     for (const one of this.#runs.values()) if (one.engineWorks) working++;
-    holds(working <= this.machine.seats, "a runner has no more engines at work than seats", () => by);
+    holds(working <= this.#table.seats, "a runner takes no more than its engine has seats", () => by);
   }
 
   stop(execution: Execution, reason: StopReason): void {

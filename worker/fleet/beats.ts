@@ -1,4 +1,10 @@
-import { type Beat, type Heartbeat, type HeartbeatAnswer, laterBeat } from "../../schemas/runner-protocol.ts";
+import {
+  type Beat,
+  type Heartbeat,
+  type HeartbeatAnswer,
+  laterBeat,
+  type RunnerDescription,
+} from "../../schemas/runner-protocol.ts";
 import { HEALTHY, reached } from "./health.ts";
 import { record } from "./history.ts";
 import { silentAt } from "./losses.ts";
@@ -61,7 +67,11 @@ function boots(state: PoolState, runner: Runner, boot: number, process: string, 
   state.loseSeats(runner, now, (seat) => seat.boot < boot);
 }
 
-/** It is here, whatever was thought of it, and describes itself where it was asked to. */
+/** Key order is that of the schema, so equal descriptions have equal texts. */
+const saysTheSame = (a: RunnerDescription | undefined, b: RunnerDescription): boolean =>
+  JSON.stringify(a) === JSON.stringify(b);
+
+/** It is here, whatever was thought of it, and may describe itself with any beat. What it has said before costs no write. */
 function enters(state: PoolState, runner: Runner, { describe }: Heartbeat): void {
   let entry: RosterEntry = runner.entry;
   const stays = entry.drain_wanted ? "draining" : "active";
@@ -69,10 +79,11 @@ function enters(state: PoolState, runner: Runner, { describe }: Heartbeat): void
     const { lost_at: _, ...rest } = entry;
     entry = { ...rest, state: stays };
   }
-  if (describe) {
+  if (describe && !saysTheSame(entry.description, describe)) {
     entry = { ...entry, description: describe };
+    const { kind } = runner;
     state.runners.describe(runner, describe.classes);
-    state.catalogueChanged = true;
+    if (runner.kind !== kind) state.catalogueChanged = true;
   }
   if (entry !== runner.entry) state.put(runner, entry);
 }

@@ -9,7 +9,7 @@ import { START_GRACE_MS, type Watch } from "./losses.ts";
 import { LEAST_TICK_MS, Pool } from "./pool.ts";
 import { type EnrolToken, type RosterEntry, RosterRows } from "./roster.ts";
 import type { FleetNews, SyncAnswer, SyncRequest } from "./sync.ts";
-import { type FleetStatus, type RunnerView, viewFleet, viewRunners } from "./views.ts";
+import { type FleetStatus, type RunnerDetails, type RunnerView, viewDetails, viewFleet, viewRunners } from "./views.ts";
 
 /** Key-value entry of the object's storage: when the grace after a start ends. Absent once it has been used up. */
 const GRACE_KEY = "grace_until";
@@ -27,6 +27,7 @@ export class FleetObject extends DurableObject<Env> {
   #armedFor = Number.POSITIVE_INFINITY;
   #historyWrittenAt: number;
   #graceOver = false;
+  #publishing = false;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
@@ -64,8 +65,7 @@ export class FleetObject extends DurableObject<Env> {
     }
     this.#arm();
     for (const [account, news] of this.#pool.takeNews()) this.ctx.waitUntil(this.#tell(account, news));
-    const catalogue = this.#pool.takeCatalogue();
-    if (catalogue) this.ctx.waitUntil(this.#publish(catalogue));
+    this.#publish();
     return value;
   }
 
@@ -82,12 +82,24 @@ export class FleetObject extends DurableObject<Env> {
     return this.ctx.id.name ?? DEFAULT_POOL;
   }
 
-  async #publish(classes: readonly string[]): Promise<void> {
+  /** One write at a time: of two under way the earlier could be the last to arrive. */
+  #publish(): void {
+    if (this.#publishing) return;
+    const catalogue = this.#pool.takeCatalogue();
+    if (catalogue) this.ctx.waitUntil(this.#publishAll(catalogue));
+  }
+
+  /** What changes meanwhile is published after it; what fails, with the next message. */
+  async #publishAll(first: readonly string[]): Promise<void> {
+    this.#publishing = true;
     try {
-      await publishCatalogue(this.env, this.#name, classes);
+      for (let next: readonly string[] | undefined = first; next; next = this.#pool.takeCatalogue())
+        await publishCatalogue(this.env, this.#name, next);
     } catch (error) {
       this.#pool.keepCatalogue();
       log("warn", "catalogue_unpublished", { reason: reasonOf(error) });
+    } finally {
+      this.#publishing = false;
     }
   }
 
@@ -167,6 +179,11 @@ export class FleetObject extends DurableObject<Env> {
 
   runners(): RunnerView[] {
     return viewRunners(this.#pool.state);
+  }
+
+  /** Null: this pool has no such runner. */
+  runner(runner_id: string): RunnerDetails | null {
+    return viewDetails(this.#pool.state, runner_id);
   }
 
   status(): FleetStatus {

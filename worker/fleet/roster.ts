@@ -47,7 +47,7 @@ interface Sql {
   exec(query: string, ...bindings: SqlValue[]): { toArray(): Record<string, unknown>[] };
 }
 
-/** The roster in SQLite; docs/storage.md describes it. Class and model lists are kept once a distinct list. */
+/** The roster in SQLite; docs/storage.md describes it. Descriptions are kept once each, however many runners say the same. */
 export class RosterRows implements RosterStore {
   readonly #sql: Sql;
 
@@ -63,15 +63,16 @@ export class RosterRows implements RosterStore {
   }
 
   runners(): RosterEntry[] {
+    const lists = new Map<unknown, RunnerDescription>();
+    for (const { id, body } of this.#sql.exec("SELECT id, body FROM lists").toArray())
+      lists.set(id, JSON.parse(String(body)) as RunnerDescription);
     return this.#sql
-      .exec(
-        "SELECT r.body AS body, l.body AS list FROM runners r LEFT JOIN lists l ON l.id = r.list_id ORDER BY r.runner_id",
-      )
+      .exec("SELECT body, list_id FROM runners ORDER BY runner_id")
       .toArray()
-      .map((row) => ({
-        ...(JSON.parse(String(row.body)) as RosterEntry),
-        ...(row.list === null ? {} : { description: JSON.parse(String(row.list)) as RunnerDescription }),
-      }));
+      .map(({ body, list_id }) => {
+        const description = lists.get(list_id);
+        return { ...(JSON.parse(String(body)) as RosterEntry), ...(description ? { description } : {}) };
+      });
   }
 
   putRunner({ description, ...runner }: RosterEntry): void {

@@ -12,6 +12,7 @@ export interface Runner {
   beat?: Beat;
   /** When it was last heard, by the fleet's clock; 0 before. */
   seen_at: number;
+  /** As its latest beat says; 0 while it takes nothing. */
   seats: number;
   draining: boolean;
   /** Executions in the latest beat, by name, with how long each has been running. */

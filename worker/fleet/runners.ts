@@ -19,7 +19,11 @@ interface Group {
 /** Warm runners that are looked at for one ticket. */
 const MAX_WARM = 32;
 
-const load = (runner: Runner): number => seatsTaken(runner) / seatsOf(runner);
+/** Who offers no seat now is loaded beyond measure, whatever it still runs. */
+function load(runner: Runner): number {
+  const seats = seatsOf(runner);
+  return seats === 0 ? Number.POSITIVE_INFINITY : seatsTaken(runner) / seats;
+}
 
 /** How many of a ticket's models a runner would have to load. */
 export function coldModels(runner: Runner, { needs }: Ticket): number {

@@ -1,4 +1,5 @@
 import type { Tier } from "../../schemas/limits.ts";
+import { type ClosedClasses, countClosed } from "../../schemas/runner-protocol.ts";
 import type { PoolState } from "./pool-state.ts";
 import type { RunnerState } from "./roster.ts";
 import { type Runner, seatsOf, seatsTaken } from "./runner-state.ts";
@@ -11,7 +12,9 @@ export interface RunnerView {
   readonly url: string;
   readonly state: RunnerState;
   readonly boot: number;
+  /** That it offers now, and at most. */
   readonly seats: number;
+  readonly max_seats: number;
   readonly seats_taken: number;
   /** Why it gets nothing new, or little, although it is active. */
   readonly suspended: {
@@ -22,6 +25,8 @@ export interface RunnerView {
   readonly engine: { readonly name: string; readonly version: string } | null;
   readonly gpu: { readonly name: string; readonly memory_bytes: number } | null;
   readonly classes: number;
+  /** Installed there and not to be run. */
+  readonly closed_classes: number;
   readonly enrolled_at: string;
   readonly last_heartbeat_at: string | null;
   readonly executions: readonly {
@@ -30,6 +35,14 @@ export interface RunnerView {
     readonly fence: number;
     readonly running_ms: number;
   }[];
+}
+
+/** One runner with all that it says of itself. */
+export interface RunnerDetails extends RunnerView {
+  /** Of the runner itself; null before it has described itself. */
+  readonly version: string | null;
+  readonly models: readonly string[];
+  readonly closed: readonly ClosedClasses[];
 }
 
 export interface FleetStatus {
@@ -52,27 +65,37 @@ const stateOf = ({ entry, draining }: Runner): RunnerState =>
 
 const timeOf = (ms: number): string => new Date(ms).toISOString();
 
-export function viewRunners({ runners }: PoolState): RunnerView[] {
-  return [...runners.values()].map((runner) => {
-    const { runner_id, name, url, boot, description, enrolled_at } = runner.entry;
-    const { probation, reason, suspended_until } = runner.health;
-    return {
-      runner_id,
-      name,
-      url,
-      state: stateOf(runner),
-      boot,
-      seats: seatsOf(runner),
-      seats_taken: seatsTaken(runner),
-      suspended: probation && reason ? { reason, until: timeOf(suspended_until) } : null,
-      engine: description?.engine ?? null,
-      gpu: description?.gpu ?? null,
-      classes: description?.classes.length ?? 0,
-      enrolled_at: timeOf(enrolled_at),
-      last_heartbeat_at: runner.beat ? timeOf(runner.seen_at) : null,
-      executions: [...runner.listed.values()].map(({ execution, running_ms }) => ({ ...execution, running_ms })),
-    };
-  });
+function viewRunner(runner: Runner): RunnerView {
+  const { runner_id, name, url, boot, max_seats, description, enrolled_at } = runner.entry;
+  const { probation, reason, suspended_until } = runner.health;
+  return {
+    runner_id,
+    name,
+    url,
+    state: stateOf(runner),
+    boot,
+    seats: seatsOf(runner),
+    max_seats,
+    seats_taken: seatsTaken(runner),
+    suspended: probation && reason ? { reason, until: timeOf(suspended_until) } : null,
+    engine: description?.engine ?? null,
+    gpu: description?.gpu ?? null,
+    classes: description?.classes.length ?? 0,
+    closed_classes: countClosed(description?.closed),
+    enrolled_at: timeOf(enrolled_at),
+    last_heartbeat_at: runner.beat ? timeOf(runner.seen_at) : null,
+    executions: [...runner.listed.values()].map(({ execution, running_ms }) => ({ ...execution, running_ms })),
+  };
+}
+
+export const viewRunners = ({ runners }: PoolState): RunnerView[] => [...runners.values()].map(viewRunner);
+
+/** Null: there is no such runner. */
+export function viewDetails({ runners }: PoolState, runner_id: string): RunnerDetails | null {
+  const runner = runners.get(runner_id);
+  if (!runner) return null;
+  const { version = null, models = [], closed = [] } = runner.entry.description ?? {};
+  return { ...viewRunner(runner), version, models, closed };
 }
 
 export function viewFleet({ runners, seats, caps }: PoolState): FleetStatus {

@@ -5,6 +5,7 @@ import { fleetPages } from "./operator-fleet.tsx";
 import { invitationPages } from "./operator-invitations.tsx";
 import { operatorLists } from "./operator-lists.tsx";
 import { operatorLive } from "./operator-live.ts";
+import { runnerPages } from "./operator-runner.tsx";
 
 /** The console, under /portal/operator. Whoever mounts it lets operators through alone. */
 export const operatorPages = () =>
@@ -12,5 +13,6 @@ export const operatorPages = () =>
     .route("/accounts", accountPages)
     .route("/invitations", invitationPages)
     .route("/live", operatorLive)
+    .route("/runners", runnerPages)
     .route("/", operatorLists)
     .route("/", fleetPages);

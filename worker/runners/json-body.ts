@@ -6,12 +6,13 @@ import { readBody } from "../routes/body.ts";
 import { isPromised, unauthorised } from "./authorise.ts";
 
 /**
- * How much of a body is read, by what it is. A heartbeat may carry 20,000 class and model names each, an end report names 256 outputs.
+ * How much of a body is read, by what it is. A heartbeat may carry a description (DESCRIPTION_LIMITS) and lists 1,024 executions at
+ * most, an end report names 256 outputs.
  * Anybody can sign an enrolment with a key of his own: there the bound stands between strangers and this isolate's memory.
  */
 export const MAX_BODY_BYTES = {
   enrolment: 16 * 1024,
-  heartbeat: 12 * 1024 * 1024,
+  heartbeat: 4 * 1024 * 1024,
   progress: 64 * 1024,
   end: 1024 * 1024,
 } as const;

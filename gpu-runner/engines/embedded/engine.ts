@@ -5,7 +5,7 @@ import { ChildPool } from "./child-pool.ts";
 import type { ChildEnd, EmbeddedChild } from "./child-process.ts";
 import type { RunReport } from "./messages.ts";
 import { CLASS_NAMES } from "./node-classes.ts";
-import { compareNodeIds } from "./node-order.ts";
+import { compareNodeIds } from "../node-order.ts";
 import type { SavedFile } from "./output-folder.ts";
 
 const MIB = 1024 * 1024;

@@ -1,6 +1,6 @@
 import type { EngineFailure, EngineProgress } from "../../engine.ts";
 import { inputFileProblem } from "./input-files.ts";
-import { readGraph, refuse } from "./graph.ts";
+import { readGraph, refuse } from "../graph.ts";
 import type { RunReport, RunRequest } from "./messages.ts";
 import { NODE_FUNCTIONS } from "./node-functions.ts";
 import { NodeFailure, NodeInputs } from "./node-run.ts";

@@ -1,5 +1,5 @@
-import { checkPrompt, type NodeError, type Prompt } from "../../../schemas/prompt.ts";
-import type { EngineFailure } from "../../engine.ts";
+import { checkPrompt, type NodeError, type Prompt } from "../../schemas/prompt.ts";
+import type { EngineFailure } from "../engine.ts";
 
 /** A graph that can't be run, for reasons that are told to its author. */
 export type Refusal = { readonly ok: false; readonly error: EngineFailure };
@@ -16,19 +16,28 @@ export function refuse(message: string, nodeErrors: ReadonlyMap<string, readonly
   return { ok: false, error: { code: "invalid_prompt", message, node_id: first[0], details } };
 }
 
-/** Parses JSON; whole numbers beyond 2^53 become bigints, so that not a digit is lost. */
-function parseExact(text: string): unknown {
-  return JSON.parse(text, (_key, value: unknown, context?: { readonly source?: string }) => {
-    const exact = typeof value !== "number" || !Number.isInteger(value) || Number.isSafeInteger(value);
-    return !exact && /^-?\d+$/.test(context?.source ?? "") ? BigInt(context?.source ?? "") : value;
+/** What becomes of a number that JavaScript would not write as its author did. */
+export type NumberKeeper = (source: string, value: number, key: string) => unknown;
+
+/** Whole numbers beyond 2^53 become bigints, so that not a digit is lost. */
+const toBigInt: NumberKeeper = (source, value) =>
+  Number.isInteger(value) && !Number.isSafeInteger(value) && /^-?\d+$/.test(source) ? BigInt(source) : value;
+
+function parseExact(text: string, keep: NumberKeeper): unknown {
+  return JSON.parse(text, (key, value: unknown, context?: { readonly source?: string }) => {
+    if (typeof value !== "number" || context?.source === undefined || String(value) === context.source) return value;
+    return keep(context.source, value, key);
   });
 }
 
 /** Reads a graph: its shape, links that lead somewhere, no cycle. What the nodes mean is not looked at. */
-export function readGraph(text: string): { readonly ok: true; readonly graph: Prompt } | Refusal {
+export function readGraph(
+  text: string,
+  keep: NumberKeeper = toBigInt,
+): { readonly ok: true; readonly graph: Prompt } | Refusal {
   let value: unknown;
   try {
-    value = parseExact(text);
+    value = parseExact(text, keep);
   } catch {
     return refuse("The prompt is not JSON, or nested too deeply.");
   }
