@@ -4,6 +4,17 @@ import { TEST_BINDINGS } from "./tests/worker/bindings.ts";
 
 const migrations = await readD1Migrations("./worker/directory/migrations");
 
+/** Against a server that somebody else has started; never part of `npm test` by itself. */
+const comfyui = {
+  test: {
+    name: "comfyui",
+    environment: "node" as const,
+    include: ["tests/comfyui/**/*.test.ts"],
+    testTimeout: 120_000,
+    hookTimeout: 120_000,
+  },
+};
+
 export default defineConfig({
   test: {
     // The Worker logs every refusal; that is of interest where a test fails.
@@ -45,6 +56,7 @@ export default defineConfig({
           fileParallelism: false,
         },
       },
+      ...(process.env.COMFYUI_URL ? [comfyui] : []),
     ],
   },
 });

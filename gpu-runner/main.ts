@@ -1,8 +1,9 @@
 import { mkdir } from "node:fs/promises";
 import manifest from "../package.json" with { type: "json" };
 import { parseConfig, type RunnerConfig, USAGE } from "./config.ts";
-import { createEmbeddedEngine } from "./engines/embedded/engine.ts";
+import { checkServers } from "./engines/comfyui/check.ts";
 import { createLog, reasonOf } from "./log.ts";
+import { makeEngine } from "./make-engine.ts";
 import { type Runner, startRunner } from "./runner.ts";
 import { StartError } from "./start-error.ts";
 
@@ -31,12 +32,7 @@ async function drain(reason: string): Promise<void> {
 async function start(config: RunnerConfig): Promise<void> {
   try {
     await mkdir(config.data, { recursive: true, mode: 0o700 });
-    await mkdir(config.inputs, { recursive: true });
-    const engine = createEmbeddedEngine({
-      inputs: config.inputs,
-      spares: config.seats,
-      onFault: (reason) => log.error(`fault of the engine: ${reason}`),
-    });
+    const engine = await makeEngine(config, log);
     const started = await startRunner({ config, engine, log, version: manifest.version, signal: starting.signal });
     runner = started;
     void started.revoked.then(async () => {
@@ -79,6 +75,12 @@ switch (parsed.kind) {
     for (const mistake of parsed.mistakes) process.stderr.write(`${mistake}\n`);
     process.exitCode = 2;
     break;
+  case "check": {
+    const { servers, allow, strip_metadata } = parsed.comfyui;
+    const say = (line: string): void => void process.stdout.write(`${line}\n`);
+    process.exitCode = (await checkServers({ servers, allow, strip_metadata, say })) ? 0 : 1;
+    break;
+  }
   case "run":
     await start(parsed.config);
 }

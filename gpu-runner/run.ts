@@ -4,12 +4,12 @@ import type { JobErrorCode } from "../schemas/job.ts";
 import { type Accepted, MAX_DETAILS_LENGTH, type Order } from "../schemas/runner-protocol.ts";
 import type { Edge } from "./edge.ts";
 import { type Acknowledgement, type Outcome, reportEnd } from "./end-report.ts";
-import type { Engine, EngineFailure, EngineOutput, EngineResult } from "./engine.ts";
+import { type Engine, type EngineFailure, type EngineResult, OutputLost } from "./engine.ts";
 import type { Log } from "./log.ts";
 import { uploadOutputs } from "./outputs.ts";
 import { LONGEST_TIMER_MS } from "./pause.ts";
 import { startProgress } from "./progress.ts";
-import { SPOOL_LIMITS, type SpoolLimits, spoolOutputs } from "./spool.ts";
+import { SPOOL_LIMITS, type Spooled, type SpoolLimits, spoolOutputs } from "./spool.ts";
 import type { Timings } from "./timings.ts";
 
 /** Why an execution is ended from outside: the edge asked, it lost its fence, the runner is about to stop. */
@@ -44,6 +44,7 @@ export interface RunHost {
   engineIdle(): void;
 }
 
+type Made = Pick<Extract<EngineResult, { ok: true }>, "outputs" | "discard">;
 type Times = Extract<Outcome, { outcome: "completed" }>["times"];
 type Failure = Pick<EngineFailure, "message" | "node_id" | "details"> & { readonly code: JobErrorCode };
 
@@ -77,6 +78,11 @@ function failed({ code, message, node_id, details }: Failure, times: Times): Out
 const ownFault = (times: Times): Outcome =>
   failed({ code: "internal_error", message: "The runner had a fault of its own." }, times);
 
+const engineLost = failed(
+  { code: "engine_crashed", message: "The engine went away before its outputs could be read." },
+  NO_TIMES,
+);
+
 /** Starts an execution that the table has just accepted. `prompt` is JSON text as the client wrote it. */
 export function startRun(order: Omit<Order, "prompt">, prompt: string, host: RunHost): Run {
   const { log, lease, edge, timings } = { ...host, lease: order.lease };
@@ -86,6 +92,8 @@ export function startRun(order: Omit<Order, "prompt">, prompt: string, host: Run
   const folder = join(host.scratch, name);
   /** Until the engine has it: what ended may be reported for long, and must not hold its prompt. */
   let unread = prompt;
+  /** The engine removes what it made while the upload and the report go on. */
+  let discarded: Promise<void> | undefined;
 
   /** The engine's part: its deadline is this runner's own clock, and covers nothing else. */
   async function runEngine(onProgress: Parameters<Engine["run"]>[1]["onProgress"]): Promise<EngineResult | "timeout"> {
@@ -106,8 +114,17 @@ export function startRun(order: Omit<Order, "prompt">, prompt: string, host: Run
     }
   }
 
-  async function store(outputs: readonly EngineOutput[], times: Times): Promise<Outcome> {
-    const spooled = await spoolOutputs(outputs, join(folder, "spool"), stop.signal, host.limits ?? SPOOL_LIMITS);
+  /** Reads what the engine made; then the engine need not keep it. */
+  async function spool({ outputs, discard }: Made): Promise<Spooled> {
+    try {
+      return await spoolOutputs(outputs, join(folder, "spool"), stop.signal, host.limits ?? SPOOL_LIMITS);
+    } finally {
+      discarded = discard?.();
+    }
+  }
+
+  async function store(made: Made, times: Times): Promise<Outcome> {
+    const spooled = await spool(made);
     if (!spooled.ok) return failed({ code: spooled.reason, message: spooled.message }, times);
     const started = performance.now();
     const { files } = spooled;
@@ -134,12 +151,18 @@ export function startRun(order: Omit<Order, "prompt">, prompt: string, host: Run
     }
     const times: Times = { ...NO_TIMES, execution_ms: result.execution_ms };
     if (result.ok) {
-      if (result.outputs.length > 0) return store(result.outputs, { ...times, download_ms: result.download_ms });
+      if (result.outputs.length > 0) return store(result, { ...times, download_ms: result.download_ms });
       return failed({ code: "no_outputs", message: "The workflow ended without an output." }, times);
     }
     if (result.reason === "failed") return failed(result.error, times);
     log.error(`execution ${name}: the engine stopped without having been asked to`);
     return ownFault(times);
+  }
+
+  /** Nobody waits for the result any more; the engine need not keep what it made. */
+  function unwanted(result: EngineResult | "timeout"): Outcome {
+    if (result !== "timeout" && result.ok) discarded = result.discard?.();
+    return ownFault(NO_TIMES);
   }
 
   async function perform(): Promise<Outcome | "fenced"> {
@@ -155,10 +178,10 @@ export function startRun(order: Omit<Order, "prompt">, prompt: string, host: Run
     let outcome: Outcome;
     try {
       const result = await runEngine((known) => progress.report(known));
-      outcome = stop.signal.aborted ? ownFault(NO_TIMES) : await conclude(result);
+      outcome = stop.signal.aborted ? unwanted(result) : await conclude(result);
     } catch (error) {
       if (!stop.signal.aborted) log.error(`execution ${name}: fault`, error);
-      outcome = ownFault(NO_TIMES);
+      outcome = error instanceof OutputLost ? engineLost : ownFault(NO_TIMES);
     } finally {
       ending.abort();
       await rm(folder, { recursive: true, force: true }).catch((error: unknown) =>
@@ -183,10 +206,18 @@ export function startRun(order: Omit<Order, "prompt">, prompt: string, host: Run
     return { outcome: outcome.outcome, acknowledgement };
   }
 
+  async function settleAll(): Promise<RunEnd> {
+    try {
+      return await settle();
+    } finally {
+      await discarded;
+    }
+  }
+
   return {
     stop: (reason) => stop.abort(reason),
     abandon: () => abandon.abort(),
-    settled: settle().catch((error: unknown): RunEnd => {
+    settled: settleAll().catch((error: unknown): RunEnd => {
       log.error(`execution ${name}: fault of its report`, error);
       return { outcome: "failed", acknowledgement: "given_up" };
     }),

@@ -8,6 +8,9 @@ const USAGE = `Usage: npm start -- [--port N] [--strict] [--folder PATH]
   --port N       listen on this port of 127.0.0.1; without it 8787, or another when that is in use
   --strict       no development switch: webhook targets as in production
   --folder PATH  where everything is kept, default .darkroom
+
+With COMFYUI_URLS=http://127.0.0.1:8188 (or several, comma-separated) the workflows are executed by these ComfyUI servers, else by
+the embedded engine. The other COMFYUI_ variables of docs/comfyui.md are handed on, too.
 `;
 
 const say = (line: string): void => console.log(`  ${line}`);

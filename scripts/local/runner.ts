@@ -17,7 +17,10 @@ export interface LocalRunnerOptions {
   readonly data: string;
   readonly edge: string;
   readonly port: number;
+  /** Of the embedded engine; with ComfyUI each server gives one. */
   readonly seats: number;
+  /** Graphs may name files on this machine's own addresses. */
+  readonly loopbackInputs: boolean;
   /** A fresh enrolment token for each start; an enrolled runner ignores it. */
   token(): Promise<string>;
   log(line: string): void;
@@ -26,14 +29,22 @@ export interface LocalRunnerOptions {
 }
 
 const READY_TIMEOUT_MS = 30_000;
+/** A ComfyUI server that is being started loads its custom nodes, and perhaps models for its warm-up. */
+const COMFYUI_READY_TIMEOUT_MS = 15 * 60_000;
 const RESTART_FIRST_MS = 250;
 const RESTART_MOST_MS = 10_000;
 /** A runner that lived this long starts anew without a growing pause. */
 const STABLE_MS = 10_000;
 const STOP_TIMEOUT_MS = 15_000;
 
+/** What drives ComfyUI (docs/comfyui.md) is handed on to the runner, which reads it from its environment. */
+const comfyuiSettings = (): Record<string, string | undefined> =>
+  Object.fromEntries(Object.entries(process.env).filter(([name]) => name.startsWith("COMFYUI_")));
+
 export async function startRunner(options: LocalRunnerOptions): Promise<LocalRunner> {
-  const { root, data, edge, port, seats, token, log, onRestart } = options;
+  const { root, data, edge, port, seats, loopbackInputs, token, log, onRestart } = options;
+  const comfyui = comfyuiSettings();
+  const readyTimeout = comfyui.COMFYUI_URLS ? COMFYUI_READY_TIMEOUT_MS : READY_TIMEOUT_MS;
   const url = `http://127.0.0.1:${port}`;
   let child: ChildProcess | undefined;
   let stopping = false;
@@ -44,18 +55,9 @@ export async function startRunner(options: LocalRunnerOptions): Promise<LocalRun
     if (stopping) return;
     const started = Date.now();
     const args = [join("gpu-runner", "main.ts"), "--edge", edge, "--url", url, "--listen", `127.0.0.1:${port}`];
-    args.push(
-      "--name",
-      "local",
-      "--seats",
-      String(seats),
-      "--data",
-      data,
-      "--inputs",
-      join(root, "examples", "inputs"),
-      "--grace",
-      "5",
-    );
+    args.push("--name", "local", "--data", data, "--inputs", join(root, "examples", "inputs"), "--grace", "5");
+    if (!comfyui.COMFYUI_URLS) args.push("--seats", String(seats));
+    if (loopbackInputs) args.push("--loopback-inputs");
     const running = spawn(process.execPath, args, {
       cwd: root,
       env: {
@@ -63,6 +65,7 @@ export async function startRunner(options: LocalRunnerOptions): Promise<LocalRun
         HOME: process.env.HOME,
         TMPDIR: process.env.TMPDIR,
         DARKROOM_ENROL_TOKEN: enrolToken,
+        ...comfyui,
       },
       stdio: ["ignore", "pipe", "pipe"],
     });
@@ -83,8 +86,8 @@ export async function startRunner(options: LocalRunnerOptions): Promise<LocalRun
     });
     await new Promise<void>((resolve, reject) => {
       const timer = setTimeout(
-        () => reject(new Error(`The runner was not ready after ${READY_TIMEOUT_MS / 1000} s.`)),
-        READY_TIMEOUT_MS,
+        () => reject(new Error(`The runner was not ready after ${readyTimeout / 1000} s.`)),
+        readyTimeout,
       );
       const settle = (act: () => void) => () => {
         clearTimeout(timer);

@@ -84,6 +84,7 @@ export async function startStack({ root, folder, port, strict, say }: StackOptio
     const { baseUrl } = service;
     const { operator_token } = secrets;
     const account = await developmentAccount(folder, baseUrl, operator_token);
+    if (process.env.COMFYUI_URLS) say(`waiting for ComfyUI at ${process.env.COMFYUI_URLS}`);
     const launch = async (port: number) =>
       startRunner({
         root,
@@ -91,6 +92,7 @@ export async function startStack({ root, folder, port, strict, say }: StackOptio
         edge: baseUrl,
         port,
         seats: LOCAL_SEATS,
+        loopbackInputs: !strict,
         token: async () =>
           (await callOperator<{ token: string }>(baseUrl, operator_token, "POST", "/runner-tokens", {})).token,
         log: write("runner"),

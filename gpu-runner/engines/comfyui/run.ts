@@ -1,0 +1,317 @@
+import { randomBytes, randomUUID } from "node:crypto";
+import type { EngineFailure, EngineProgress, EngineResult, RunOptions } from "../../engine.ts";
+import type { Inputs } from "../../inputs/inputs.ts";
+import { reasonOf } from "../../log.ts";
+import { pause } from "../../pause.ts";
+import { Bell } from "./bell.ts";
+import { clean } from "./cleaning.ts";
+import { freeMemory } from "./free-memory.ts";
+import { type Client, type HistoryEntry, type ServerFile, Unreachable } from "./client.ts";
+import { executionFailure, logLinesOf, validationFailure } from "./failures.ts";
+import { type Ending, follow } from "./follow.ts";
+import type { ReadyServer } from "./gate.ts";
+import type { Message } from "./messages.ts";
+import { isCoreModule } from "./object-info.ts";
+import { filesIn, type Origin, outputsOf } from "./outputs.ts";
+import { type GraphPlan, planGraph } from "./plan.ts";
+import { RunProgress } from "./progress.ts";
+import type { Verdict } from "./server.ts";
+import { openSocket } from "./socket.ts";
+import type { Timings } from "./timings.ts";
+import { fileKey, OUTPUT_PARENT, type RunNames, runNames, writeGraph } from "./write-graph.ts";
+
+/** Where a run happens, and what it needs. */
+export interface RunSite {
+  readonly client: Client;
+  readonly ready: ReadyServer;
+  /** The folder that holds the server's `input`, `output` and `temp`, where the runner may reach it. */
+  readonly folder: string | undefined;
+  /** The classes that may run. */
+  readonly open: ReadonlySet<string>;
+  readonly inputs: Inputs;
+  readonly strip: boolean;
+  readonly timings: Timings;
+  warn(line: string): void;
+}
+
+/** A run's result, and what it made of its server. */
+export interface RunEnd {
+  readonly result: EngineResult;
+  readonly verdict: Verdict;
+  /** Why the server is doubtful or stuck, for the operator. */
+  readonly reason?: string;
+}
+
+const PREVIEW_EVERY_MS = 500;
+
+/** One execution on a server that is this run's alone. */
+class ComfyRun {
+  readonly #site: RunSite;
+  readonly #options: RunOptions;
+  readonly #names: RunNames = runNames(randomBytes(16).toString("hex"));
+  readonly #bell = new Bell();
+  readonly #uploaded: ServerFile[] = [];
+  /** What the names that the run gave stand for, in messages to its author. */
+  readonly #known = new Map<string, string>();
+  #prompt_id: string = randomUUID();
+  #submitted = false;
+  #heard = performance.now();
+  #previewAt = Number.NEGATIVE_INFINITY;
+  #download_ms = 0;
+  #startedAt: number | undefined;
+  #settled = false;
+  #plan: GraphPlan | undefined;
+
+  constructor(site: RunSite, options: RunOptions) {
+    this.#site = site;
+    this.#options = options;
+    this.#known.set(`${this.#names.folder}/`, "");
+  }
+
+  get #execution_ms(): number {
+    return this.#startedAt === undefined ? 0 : performance.now() - this.#startedAt;
+  }
+
+  async perform(prompt: string): Promise<RunEnd> {
+    const { ready, open } = this.#site;
+    const planned = planGraph(prompt, ready.info, open);
+    if (!planned.ok) return this.#failed(planned.error);
+    const { plan } = planned;
+    this.#plan = plan;
+    try {
+      const files = await this.#prepare(plan);
+      return files.ok ? await this.#execute(plan, files.files) : files.end;
+    } catch (error) {
+      await this.#clean(undefined);
+      if (!(error instanceof Unreachable)) throw error;
+      if (this.#options.signal.aborted) return this.#interrupted("doubtful", reasonOf(error));
+      return this.#crashed(reasonOf(error), "doubtful");
+    } finally {
+      this.#settled = true;
+    }
+  }
+
+  #failed(error: EngineFailure, verdict: Verdict = "fit", reason?: string): RunEnd {
+    const result = { ok: false, reason: "failed", error, execution_ms: this.#execution_ms } as const;
+    return { result, verdict, ...(reason === undefined ? {} : { reason }) };
+  }
+
+  #interrupted(verdict: Verdict = "fit", reason?: string): RunEnd {
+    const result = { ok: false, reason: "interrupted", execution_ms: this.#execution_ms } as const;
+    return { result, verdict, ...(reason === undefined ? {} : { reason }) };
+  }
+
+  #crashed(reason: string, verdict: Verdict): RunEnd {
+    const message = "The engine that executed the workflow went away.";
+    return this.#failed({ code: "engine_crashed", message }, verdict, reason);
+  }
+
+  /** Fetches the files that the graph names, and gives them to the server. Ends the run where it can't. */
+  async #prepare(
+    plan: GraphPlan,
+  ): Promise<{ ok: true; files: ReadonlyMap<string, string> } | { ok: false; end: RunEnd }> {
+    const files = new Map<string, string>();
+    const { client, ready, inputs } = this.#site;
+    const { signal } = this.#options;
+    if (signal.aborted) return { ok: false, end: this.#interrupted() };
+    if (plan.files.length === 0) return { ok: true, files };
+    const wanted = plan.files.map(({ url, kind }) => ({ url, kind, max_bytes: ready.max_upload }));
+    const fetched = await inputs.fetch(wanted, signal);
+    if (!fetched.ok) {
+      if (fetched.reason === "aborted") return { ok: false, end: this.#interrupted() };
+      const node = plan.files.find(({ url }) => url === fetched.url);
+      const { message } = fetched;
+      const error: EngineFailure = {
+        code: "input_download_failed",
+        message,
+        ...(node ? { node_id: node.node_id, details: { field: node.field } } : {}),
+      };
+      return { ok: false, end: this.#failed(error) };
+    }
+    try {
+      this.#download_ms = fetched.download_ms;
+      for (const { node_id, field, url } of plan.files) {
+        if (signal.aborted) break;
+        const file = fetched.files.get(url);
+        if (!file) throw new Error("an input was fetched and is not there");
+        const filename = `${OUTPUT_PARENT}-${randomBytes(16).toString("hex")}.${file.extension}`;
+        const stored: ServerFile = { filename, subfolder: "", type: "input" };
+        this.#uploaded.push(stored);
+        const { filename: name } = await client.upload(file.path, stored, signal);
+        if (name !== filename) this.#uploaded.push({ ...stored, filename: name });
+        this.#known.set(name, `the file of ${field}`);
+        files.set(fileKey(node_id, field), name);
+      }
+    } finally {
+      fetched.release();
+    }
+    if (!signal.aborted) return { ok: true, files };
+    await this.#clean(undefined);
+    return { ok: false, end: this.#interrupted() };
+  }
+
+  async #execute(plan: GraphPlan, files: ReadonlyMap<string, string>): Promise<RunEnd> {
+    const { client, ready, timings } = this.#site;
+    const { signal } = this.#options;
+    const classes = new Map([...plan.nodes].map(([id, { class_type }]) => [id, class_type]));
+    const progress = new RunProgress(classes);
+    const client_id = this.#prompt_id;
+    const ring = (): void => this.#bell.ring();
+    const socket = openSocket({
+      url: client.url,
+      client_id,
+      message: (message) => this.#hear(message, progress),
+      lost: ring,
+    });
+    signal.addEventListener("abort", ring, { once: true });
+    try {
+      await Promise.race([socket.opened, pause(timings.socket_ms, signal)]);
+      if (signal.aborted) return await this.#ended(this.#interrupted());
+      this.#startedAt = performance.now();
+      const refused = await this.#submit(plan, writeGraph(plan, ready.info, this.#names, files), client_id);
+      if (refused) return await this.#ended(refused);
+      const ending = await this.#follow(signal, timings);
+      return await this.#conclude(ending, plan);
+    } finally {
+      signal.removeEventListener("abort", ring);
+      await socket.close();
+    }
+  }
+
+  /** Hands the graph to the server. The answer is the end of a run that was refused. */
+  async #submit(plan: GraphPlan, graph: string, client_id: string): Promise<RunEnd | undefined> {
+    const { client, ready, warn } = this.#site;
+    this.#submitted = true;
+    try {
+      const submitted = await client.submit(graph, { prompt_id: this.#prompt_id, client_id });
+      if (submitted.ok) {
+        this.#prompt_id = submitted.prompt_id;
+        if (Object.keys(submitted.node_errors).length === 0) return undefined;
+        // Some outputs are good and would run without the others.
+        await this.#follow(AbortSignal.abort(), this.#site.timings);
+        return this.#failed(validationFailure({ node_errors: submitted.node_errors }, plan, ready.info));
+      }
+      if (submitted.status === 400) return this.#failed(validationFailure(submitted.body, plan, ready.info));
+      if (submitted.status === 413)
+        return this.#failed({ code: "invalid_prompt", message: "The workflow is larger than the engine takes." });
+      warn(`${client.url} answered a prompt with ${submitted.status}`);
+      const message = "The engine could not read the workflow.";
+      return this.#failed({ code: "internal_error", message }, "doubtful", `it answered ${submitted.status}`);
+    } catch (error) {
+      // Whether it was taken is seen in the queue, where its id is known.
+      if (error instanceof Unreachable && ready.abilities.ownPromptId) return undefined;
+      throw error;
+    }
+  }
+
+  #follow(signal: AbortSignal, timings: Timings): Promise<Ending> {
+    const { client, ready } = this.#site;
+    const heard = () => this.#heard;
+    const { abilities } = ready;
+    return follow({ client, prompt_id: this.#prompt_id, abilities, signal, bell: this.#bell, heard, timings });
+  }
+
+  #hear(message: Message, progress: RunProgress): void {
+    if (this.#settled || (message.prompt_id !== undefined && message.prompt_id !== this.#prompt_id)) return;
+    this.#heard = performance.now();
+    if (message.type === "ending") this.#bell.ring();
+    if (this.#options.signal.aborted) return;
+    if (message.type === "preview") {
+      if (this.#heard - this.#previewAt < PREVIEW_EVERY_MS) return;
+      this.#previewAt = this.#heard;
+      this.#options.onPreview?.(message.preview);
+      return;
+    }
+    const known: EngineProgress | undefined = progress.after(message);
+    if (known) this.#options.onProgress(known);
+  }
+
+  async #conclude(ending: Ending, plan: GraphPlan): Promise<RunEnd> {
+    const { aborted } = this.#options.signal;
+    switch (ending.how) {
+      case "entry":
+        return this.#concludeEntry(ending.entry, plan);
+      case "vanished":
+        if (aborted) return this.#ended(this.#interrupted());
+        return this.#ended(
+          this.#crashed("it no longer knows its prompt: it was restarted, or somebody cleared its queue", "doubtful"),
+        );
+      case "gone":
+        await this.#clean(undefined);
+        if (aborted) return this.#interrupted("doubtful", "its process is gone");
+        return this.#crashed("its process is gone", "doubtful");
+      case "silent":
+        return this.#concludeSilent(aborted);
+    }
+  }
+
+  async #concludeSilent(aborted: boolean): Promise<RunEnd> {
+    const { timings } = this.#site;
+    const reason = `it showed no life for ${timings.stall_ms / 1000} s`;
+    const short = { ...timings, stall_ms: timings.last_stop_ms };
+    // It is told to stop, and given a little time: what it does not hear, a restart must end.
+    const last = aborted ? undefined : await this.#follow(AbortSignal.abort(), short);
+    const stopped = last !== undefined && last.how !== "silent";
+    await this.#clean(last?.how === "entry" ? last.entry : undefined);
+    const verdict: Verdict = stopped ? "doubtful" : "stuck";
+    if (aborted) return this.#interrupted(verdict, reason);
+    const message = `The engine showed no life for ${timings.stall_ms / 1000} s.`;
+    return this.#failed({ code: "stalled", message }, verdict, reason);
+  }
+
+  async #concludeEntry(entry: HistoryEntry, plan: GraphPlan): Promise<RunEnd> {
+    const { client, strip, warn } = this.#site;
+    const execution_ms = this.#execution_ms;
+    if (entry.succeeded) {
+      const outputs = outputsOf(entry, client, this.#origin, strip);
+      if (outputs.length === 0)
+        return this.#ended(
+          this.#failed({ code: "no_outputs", message: "The workflow ended without an output." }),
+          entry,
+        );
+      const discard = () => this.#clean(entry);
+      return { result: { ok: true, outputs, execution_ms, download_ms: this.#download_ms, discard }, verdict: "fit" };
+    }
+    const error = entry.messages.findLast(({ type }) => type === "execution_error");
+    if (!error) {
+      if (this.#options.signal.aborted) return this.#ended(this.#interrupted(), entry);
+      return this.#ended(this.#crashed("somebody interrupted its prompt", "fit"), entry);
+    }
+    for (const line of logLinesOf(error.data)) warn(`prompt ${this.#prompt_id}: ${line}`);
+    const failure = executionFailure(error.data, plan, this.#known);
+    if (failure.code !== "out_of_memory") return this.#ended(this.#failed(failure), entry);
+    const freed = await freeMemory(client, this.#site.ready.devices, this.#site.timings);
+    const [verdict, reason] = freed
+      ? (["doubtful", "it ran out of memory"] as const)
+      : (["stuck", "it ran out of memory, and did not give it back when it was told to"] as const);
+    return this.#ended(this.#failed(failure, verdict, reason), entry);
+  }
+
+  get #origin(): Origin {
+    const plan = this.#plan;
+    const { info } = this.#site.ready;
+    return {
+      folder: this.#names.folder,
+      isTrusted: (id) => !isCoreModule(info.get(plan?.nodes.get(id)?.class_type ?? "")?.module ?? "nodes"),
+    };
+  }
+
+  async #ended(end: RunEnd, entry?: HistoryEntry): Promise<RunEnd> {
+    await this.#clean(entry);
+    return end;
+  }
+
+  async #clean(entry: HistoryEntry | undefined): Promise<void> {
+    const { client, folder, warn } = this.#site;
+    const left = {
+      files: [...this.#uploaded, ...(entry ? filesIn(entry, this.#origin) : [])],
+      folder: this.#names.folder,
+      ...(this.#submitted ? { prompt_id: this.#prompt_id } : {}),
+    };
+    await clean(client, folder, left, (problem, cause) => warn(`${client.url}: ${problem}: ${reasonOf(cause)}`));
+  }
+}
+
+/** Executes a graph on a server that is this run's alone until this resolves. Rejects for faults of this code only. */
+export const runOn = (site: RunSite, prompt: string, options: RunOptions): Promise<RunEnd> =>
+  new ComfyRun(site, options).perform(prompt);

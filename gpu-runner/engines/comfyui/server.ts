@@ -1,0 +1,186 @@
+import { reasonOf } from "../../log.ts";
+import { jittered, pause, within } from "../../pause.ts";
+import { Bell } from "./bell.ts";
+import { type Client, createClient } from "./client.ts";
+import { passGate, type ReadyServer } from "./gate.ts";
+import { SHARED_USER, sharesUser } from "./shared-user.ts";
+import type { Timings } from "./timings.ts";
+
+const CLOSE_MS = 5_000;
+
+/** Something that can start a server again: the process that the runner watches, or a command of the operator's. */
+export interface Restarter {
+  /** Resolves when the old process is gone, as far as this can be known. Never rejects. */
+  restart(reason: string): Promise<void>;
+}
+
+export interface ServerOptions {
+  readonly url: string;
+  readonly folder?: string;
+  readonly strip: boolean;
+  readonly warmUp?: string;
+  readonly restarter?: Restarter;
+  readonly timings: Timings;
+  log(line: string): void;
+  warn(line: string): void;
+  /** It became ready, busy, idle or unfit, or what it can do has changed. */
+  changed(): void;
+}
+
+/** What a run made of the server that it had. */
+export type Verdict =
+  | "fit"
+  /** It goes through the gate again before its next run. */
+  | "doubtful"
+  /** It still works on something that nobody wants, or has gone: it is restarted where that is possible. */
+  | "stuck";
+
+/**
+ * One ComfyUI server, which executes one run at a time. It passes the gate before it is given work, is looked at while it idles,
+ * and goes back to the gate after every fault.
+ */
+export class Server {
+  readonly url: string;
+  readonly client: Client;
+  readonly folder: string | undefined;
+  readonly #options: ServerOptions;
+  readonly #closing = new AbortController();
+  readonly #bell = new Bell();
+  readonly #loop: Promise<void>;
+  #ready: ReadyServer | undefined;
+  #last: ReadyServer | undefined;
+  #busy = false;
+  #restarting: Promise<void> | undefined;
+  #isNew = true;
+
+  constructor(options: ServerOptions) {
+    this.#options = options;
+    this.url = options.url;
+    this.folder = options.folder;
+    this.client = createClient(options.url);
+    this.#loop = this.#live();
+  }
+
+  /** What it can do, while it is fit for work. */
+  get ready(): ReadyServer | undefined {
+    return this.#ready;
+  }
+
+  /** What it could do when it was last fit. */
+  get known(): ReadyServer | undefined {
+    return this.#last;
+  }
+
+  get isIdle(): boolean {
+    return this.#ready !== undefined && !this.#busy;
+  }
+
+  /** Takes it for one run. The caller has seen that it is idle. */
+  take(): ReadyServer {
+    const ready = this.#ready;
+    if (!ready || this.#busy) throw new Error("a server was taken that is not idle");
+    this.#busy = true;
+    this.#options.changed();
+    return ready;
+  }
+
+  /** Ends a run's hold on it. With `stuck` it resolves when the server was told to restart, where it can be. */
+  async giveBack(verdict: Verdict, reason = ""): Promise<void> {
+    if (verdict !== "fit") {
+      this.#ready = undefined;
+      this.#options.warn(`${this.url} is out of service: ${reason}`);
+    }
+    if (verdict === "stuck") await this.#restart(reason);
+    this.#busy = false;
+    this.#bell.ring();
+    this.#options.changed();
+  }
+
+  /** Ends its watch. A server that hangs in the gate is not waited for. */
+  async close(): Promise<void> {
+    this.#closing.abort();
+    this.#bell.ring();
+    await within(CLOSE_MS, Promise.all([this.#loop, this.#restarting]));
+  }
+
+  #restart(reason: string): Promise<void> {
+    const { restarter } = this.#options;
+    if (!restarter || this.#closing.signal.aborted) return Promise.resolve();
+    this.#restarting ??= restarter.restart(reason).finally(() => {
+      this.#restarting = undefined;
+      this.#isNew = true;
+    });
+    return this.#restarting;
+  }
+
+  /** Until it is closed: through the gate, then a look now and then. */
+  async #live(): Promise<void> {
+    const { signal } = this.#closing;
+    const { timings, warn } = this.#options;
+    while (!signal.aborted) {
+      try {
+        if (this.#ready) await this.#watch();
+        else if (!this.#busy) await this.#enter();
+        else await this.#bell.sleep(timings.idle_check_ms);
+      } catch (error) {
+        warn(`${this.url}: fault of its watch: ${reasonOf(error)}`);
+        await pause(timings.gate_retry_ms[1], signal);
+      }
+    }
+  }
+
+  async #enter(): Promise<void> {
+    const { signal } = this.#closing;
+    const { folder, strip, warmUp, timings, log, warn, changed } = this.#options;
+    const [first, most] = timings.gate_retry_ms;
+    let said: string | undefined;
+    let failing = performance.now();
+    for (let wait = first; !signal.aborted; wait = Math.min(wait * 2, most)) {
+      const passed = await passGate(
+        {
+          client: this.client,
+          strip,
+          timings,
+          signal,
+          log: (line) => log(`${this.url}: ${line}`),
+          ...(folder === undefined ? {} : { folder }),
+          ...(warmUp === undefined ? {} : { warmUp }),
+        },
+        this.#isNew,
+      );
+      if (signal.aborted) return;
+      if (passed.ok) {
+        if (this.#last === undefined && (await sharesUser(this.url))) warn(`${this.url}: WARNING: ${SHARED_USER}`);
+        this.#isNew = false;
+        this.#ready = passed.server;
+        this.#last = passed.server;
+        log(`${this.url} is ready: ComfyUI ${passed.server.version}, ${passed.server.info.size} classes`);
+        changed();
+        return;
+      }
+      if (passed.reason !== said) warn(`${this.url} is not ready: ${passed.reason}; trying on`);
+      said = passed.reason;
+      if (this.#options.restarter && performance.now() - failing > timings.restart_after_ms) {
+        failing = performance.now();
+        await this.#restart(`it did not become ready in ${timings.restart_after_ms / 1000} s: ${passed.reason}`);
+      }
+      await pause(jittered(wait), signal);
+    }
+  }
+
+  /** While it idles: does it answer? A run finds out by itself. */
+  async #watch(): Promise<void> {
+    const { timings, warn, changed } = this.#options;
+    await this.#bell.sleep(timings.idle_check_ms);
+    if (this.#busy || !this.#ready || this.#closing.signal.aborted) return;
+    try {
+      await this.client.systemStats();
+    } catch (error) {
+      if (this.#busy || !this.#ready) return;
+      this.#ready = undefined;
+      this.#isNew = true;
+      warn(`${this.url} is out of service: ${reasonOf(error)}`);
+      changed();
+    }
+  }
+}

@@ -1,0 +1,66 @@
+import { startFakeComfyui } from "../../fakes/comfyui/server.ts";
+import { engineContract } from "../engine-contract.ts";
+import { coreTable } from "./core-table.ts";
+import { freshImage, saveImage, startSubject } from "./subject.ts";
+
+const ALLOW = "core,recorder_nodes";
+
+/** Reports each 20 ms: a stop is seen at the next report. */
+const slow = () => ({
+  1: freshImage(),
+  2: { class_type: "TestSlow", inputs: { image: ["1", 0], steps: 200, step_ms: 20, preview: false } },
+  3: saveImage("2"),
+});
+
+const failing = () => ({
+  graph: {
+    1: freshImage(),
+    2: { class_type: "TestFail", inputs: { image: ["1", 0], kind: "key", message: "no such key" } },
+    3: saveImage("2"),
+  },
+  node_class: "TestFail",
+});
+
+const startFake = async (version = "0.33.0") => {
+  const fake = await startFakeComfyui({ version });
+  const { url, folder } = fake;
+  return { url, folder, allow: ALLOW, slow, failing, isReal: false, close: () => fake.close() };
+};
+
+engineContract("ComfyUI", async () => {
+  const fake = await startFakeComfyui();
+  const { url, folder } = fake;
+  const { engine, close } = await startSubject({ servers: [{ url, folder }], allow: ALLOW });
+  await engine.describe();
+  const broken = { class_type: "TestFail", inputs: { image: ["1", 0], kind: "value", message: "broken" } };
+  return {
+    engine,
+    prompts: {
+      outputs: JSON.stringify({
+        1: freshImage(32, 32, 2),
+        2: freshImage(),
+        10: saveImage("1"),
+        9: saveImage("2"),
+      }),
+      slow: JSON.stringify(slow()),
+      failing: {
+        prompt: JSON.stringify({ 1: freshImage(), 2: broken, 3: saveImage("2") }),
+        code: "execution_failed",
+        node_id: "2",
+      },
+      missingClass: JSON.stringify({ 1: { class_type: "NoSuchClass", inputs: {} }, 2: saveImage("1") }),
+    },
+    async dispose() {
+      await close();
+      await fake.close();
+    },
+  };
+});
+
+coreTable("the fake server, whose folder is known", () => startFake());
+coreTable("the fake server, whose files can only be emptied", async () => {
+  const { folder: _, ...server } = await startFake();
+  return server;
+});
+for (const version of ["0.27.0", "0.8.0", "0.3.64"])
+  coreTable(`the fake server as ComfyUI ${version}`, () => startFake(version));
