@@ -25,8 +25,12 @@ export async function fingerprint(
     size += chunk.length;
     const undecided = type === undefined;
     if (undecided) beginning.push(chunk);
-    if (undecided && size >= HEAD_BYTES) type = contentTypeOf(Buffer.concat(beginning));
+    if (undecided && size >= HEAD_BYTES) type = await contentTypeOf(Buffer.concat(beginning));
     await take(chunk, undecided ? type : undefined);
   }
-  return { size_bytes: size, sha256: hash.digest("hex"), type: type ?? contentTypeOf(Buffer.concat(beginning)) };
+  return {
+    size_bytes: size,
+    sha256: hash.digest("hex"),
+    type: type ?? (await contentTypeOf(Buffer.concat(beginning))),
+  };
 }
