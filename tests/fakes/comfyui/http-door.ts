@@ -73,7 +73,9 @@ function write(response: ServerResponse, { status, headers = {}, body = "" }: Re
 
 export interface Door {
   readonly world: World;
-  received(request: ReceivedRequest, call: Call["body"]): void;
+  received(request: ReceivedRequest, body: Buffer): void;
+  /** The server took a `POST /prompt` up and gave the reply. */
+  submitted(body: Buffer, reply: Reply): void;
 }
 
 /** Takes one request from the wire to the reply on it. */
@@ -114,7 +116,10 @@ export async function serve(request: IncomingMessage, response: ServerResponse, 
   }
   const headers = request.headers as Call["headers"];
   const reply = await answer({ method, path, query, headers, body }, world);
-  if (method === "POST" && /^(?:\/api)?\/prompt$/.test(path)) await wait(knobs.replyDelay_ms);
+  if (method === "POST" && /^(?:\/api)?\/prompt$/.test(path)) {
+    door.submitted(body, reply);
+    if (knobs.replyDelay_ms > 0) await wait(knobs.replyDelay_ms);
+  }
   await process.gate();
   if (fault === "reply lost" || process.isDead) request.socket.destroy();
   else write(response, reply);

@@ -61,7 +61,7 @@ export class ProgressState {
     };
   }
 
-  #set(id: string, value: number, max: number, state: "running" | "finished"): void { if (state === "finished") return;
+  #set(id: string, value: number, max: number, state: "running" | "finished"): void {
     this.#nodes[id] = { value, max, state, ...this.#about(id) };
     if (!this.#behaviour.progressState) return;
     this.#sockets.send("progress_state", { prompt_id: this.#prompt_id, nodes: { ...this.#nodes } }, this.#client);

@@ -9,6 +9,7 @@ import { type Door, type ReceivedRequest, serve, upgrade } from "./http-door.ts"
 import { goodDay, type Knobs } from "./knobs.ts";
 import { systemStats } from "./machine-stats.ts";
 import { isObject, type Json, loads } from "./python-json.ts";
+import type { Reply } from "./reply.ts";
 import { ServerProcess } from "./server-process.ts";
 
 const MAX_UPLOAD_BYTES = 100 * 2 ** 20;
@@ -32,6 +33,7 @@ export interface FakeComfyuiOptions {
 
 /** A prompt as it came in with `POST /prompt`, accepted or not. */
 export interface SubmittedPrompt {
+  /** The id that the server gave or took over; undefined of a refused prompt. */
   readonly prompt_id: string | undefined;
   readonly client_id: string | undefined;
   readonly graph: Json;
@@ -104,12 +106,15 @@ export async function startFakeComfyui(options: FakeComfyuiOptions = {}): Promis
   function received(request: ReceivedRequest, bytes: Buffer): void {
     const body = bytes.length > 0 ? (parsed(bytes) ?? bytes) : undefined;
     requests.push(body === undefined ? request : { ...request, body });
-    if (request.method !== "POST" || !/^(?:\/api)?\/prompt$/.test(request.path) || Buffer.isBuffer(body)) return;
+  }
+
+  function submitted(bytes: Buffer, reply: Reply): void {
+    const body = parsed(bytes);
     if (!isObject(body)) return;
-    const copy = structuredClone(body);
-    const { prompt = null, extra_data = null } = copy;
-    const named = { prompt_id: asString(copy.prompt_id), client_id: asString(copy.client_id) };
-    prompts.push({ ...named, graph: prompt, extra_data, body: copy });
+    const answer = parsed(Buffer.from(reply.body ?? ""));
+    const prompt_id = isObject(answer) ? asString(answer.prompt_id) : undefined;
+    const { prompt = null, extra_data = null } = body;
+    prompts.push({ prompt_id, client_id: asString(body.client_id), graph: prompt, extra_data, body });
   }
 
   function door(): Door {
@@ -117,7 +122,7 @@ export async function startFakeComfyui(options: FakeComfyuiOptions = {}): Promis
       vramChange += settings.vramStep;
       return systemStats(version, argv, gpu, vramChange);
     };
-    return { world: { process, folders, knobs: settings, maxUploadSize_bytes, stats }, received };
+    return { world: { process, folders, knobs: settings, maxUploadSize_bytes, stats }, received, submitted };
   }
 
   async function listen(): Promise<void> {
