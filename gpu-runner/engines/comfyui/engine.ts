@@ -128,10 +128,10 @@ export function createComfyuiEngine(options: ComfyuiEngineOptions): Engine {
     const site = { client, ready, folder, open: open.of(ready.info), inputs, strip, timings };
     try {
       const end = await runOn({ ...site, warn: (line) => log.warn(line) }, prompt, { ...run, signal });
-      await server.giveBack(end.verdict, end.reason);
+      await server.giveBack(end);
       return end.result;
     } catch (error) {
-      await server.giveBack("doubtful", "a fault of the runner");
+      await server.giveBack({ verdict: "doubtful", reason: "a fault of the runner" });
       throw error;
     }
   }

@@ -1,3 +1,4 @@
+import { pause } from "../../pause.ts";
 import type { Bell } from "./bell.ts";
 import { cancelPrompt } from "./cancel.ts";
 import { type Client, type Device, type HistoryEntry, Unreachable } from "./client.ts";
@@ -53,6 +54,13 @@ class Life {
     return performance.now() - Math.max(this.#moved, this.#followed.heard());
   }
 
+  /** Resolves when the silence has lasted too long, also while a call waits for its answer; or when nobody asks any more. */
+  async lost(signal: AbortSignal): Promise<"silent"> {
+    const { stall_ms } = this.#followed.timings;
+    while (this.silence() <= stall_ms && !signal.aborted) await pause(stall_ms - this.silence() + 1, signal);
+    return "silent";
+  }
+
   moved(): void {
     this.#moved = performance.now();
   }
@@ -80,8 +88,17 @@ class Life {
  * over: a stop can be lost, and one that comes too late leaves a finished entry.
  */
 export async function follow(followed: Followed): Promise<Ending> {
-  const { client, prompt_id, abilities, signal, bell, timings } = followed;
   const life = new Life(followed);
+  const over = new AbortController();
+  try {
+    return await followUntil(life.lost(over.signal), life, followed);
+  } finally {
+    over.abort();
+  }
+}
+
+async function followUntil(silent: Promise<"silent">, life: Life, followed: Followed): Promise<Ending> {
+  const { client, prompt_id, abilities, signal, bell, timings } = followed;
   let absences = 0;
   let refusals = 0;
   let queueAt = Number.NEGATIVE_INFINITY;
@@ -115,10 +132,12 @@ export async function follow(followed: Followed): Promise<Ending> {
       wait = timings.poll_first_ms;
     }
     try {
-      const ending = await look();
-      if (ending) return ending;
+      // A server that takes the call and does not answer is as silent as one that is not called.
+      const looked = await Promise.race([look(), silent]);
+      if (looked === "silent") return { how: "silent" };
+      if (looked) return looked;
       refusals = 0;
-      await life.sample();
+      await Promise.race([life.sample(), silent]);
     } catch (error) {
       if (!(error instanceof Unreachable)) throw error;
       refusals = error.gone ? refusals + 1 : 0;

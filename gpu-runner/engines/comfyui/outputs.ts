@@ -112,17 +112,24 @@ const plainName = (name: string): string => {
   return /^\.{0,2}$/.test(plain) ? "output" : plain;
 };
 
-const BREAKS_MS = [200, 1_000, 3_000];
+/** Where outputs are read. */
+export interface OutputSource {
+  readonly client: Client;
+  /** Leave out what ComfyUI wrote about the workflow into pictures. */
+  readonly strip: boolean;
+  /** Between the tries at a server that does not answer. */
+  readonly retry_ms: readonly number[];
+}
 
 /** Opens a file for reading; a server that does not answer is asked again, for it may be busy or in its restart. */
-async function openFile(client: Client, file: ServerFile): Promise<AsyncIterable<Uint8Array>> {
+async function openFile({ client, retry_ms }: OutputSource, file: ServerFile): Promise<AsyncIterable<Uint8Array>> {
   for (let tries = 0; ; tries++) {
     try {
       const body = await client.view(file);
       if (body) return body;
       throw new OutputLost("the engine no longer has the file");
     } catch (error) {
-      const wait = BREAKS_MS[tries];
+      const wait = retry_ms[tries];
       if (!(error instanceof Unreachable)) throw error;
       if (wait === undefined) throw new OutputLost("the engine does not answer", { cause: error });
       await new Promise((resolve) => setTimeout(resolve, wait));
@@ -130,10 +137,10 @@ async function openFile(client: Client, file: ServerFile): Promise<AsyncIterable
   }
 }
 
-async function* bytesOf(client: Client, file: ServerFile, strip: boolean): AsyncIterable<Uint8Array> {
-  const bytes = await openFile(client, file);
+async function* bytesOf(source: OutputSource, file: ServerFile): AsyncIterable<Uint8Array> {
+  const bytes = await openFile(source, file);
   try {
-    yield* strip ? withoutPngMetadata(bytes) : bytes;
+    yield* source.strip ? withoutPngMetadata(bytes) : bytes;
   } catch (error) {
     // A file that broke off has given bytes already: it can't be begun again here.
     throw error instanceof OutputLost ? error : new OutputLost("the file broke off", { cause: error });
@@ -142,14 +149,8 @@ async function* bytesOf(client: Client, file: ServerFile, strip: boolean): Async
 
 /**
  * The outputs of a job: all files and texts that its nodes show; temporary files (previews) only where no other file was saved.
- * @param strip leave out what ComfyUI wrote about the workflow into pictures
  */
-export function outputsOf(
-  entry: HistoryEntry,
-  client: Client,
-  origin: Origin,
-  strip: boolean,
-): readonly EngineOutput[] {
+export function outputsOf(entry: HistoryEntry, origin: Origin, source: OutputSource): readonly EngineOutput[] {
   const shown = shownIn(entry).filter((one) => !("file" in one) || isOwn(one, origin));
   const saved = shown.some((one) => "file" in one && one.file.type === "output");
   const wanted = shown.filter((one) => !saved || !("file" in one) || one.file.type === "output");
@@ -175,6 +176,6 @@ export function outputsOf(
     const filename = plainName(one.file.filename);
     const content_type = typeOf(filename, one.format);
     const kind = kindOf(content_type);
-    return { node_id, index, filename, kind, content_type, open: () => bytesOf(client, one.file, strip) };
+    return { node_id, index, filename, kind, content_type, open: () => bytesOf(source, one.file) };
   });
 }

@@ -157,7 +157,8 @@ export function planGraph(
   const graph = new Map(
     [...read.graph].map(([id, node]): [string, PromptNode] => {
       const class_type = SUBSTITUTES.get(node.class_type);
-      return [id, class_type !== undefined && info.has(class_type) ? { ...node, class_type } : node];
+      if (class_type === undefined || !info.has(class_type)) return [id, node];
+      return [id, { class_type, inputs: new Map([["filename_prefix", "ComfyUI"], ...node.inputs]) }];
     }),
   );
   const closed = classRefusal(graph, info, open);

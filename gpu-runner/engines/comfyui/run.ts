@@ -4,7 +4,7 @@ import type { Inputs } from "../../inputs/inputs.ts";
 import { reasonOf } from "../../log.ts";
 import { pause } from "../../pause.ts";
 import { Bell } from "./bell.ts";
-import { clean } from "./cleaning.ts";
+import { clean, type Leftovers } from "./cleaning.ts";
 import { freeMemory } from "./free-memory.ts";
 import { type Client, type HistoryEntry, type ServerFile, Unreachable } from "./client.ts";
 import { executionFailure, logLinesOf, validationFailure } from "./failures.ts";
@@ -15,7 +15,7 @@ import { isCoreModule } from "./object-info.ts";
 import { filesIn, type Origin, outputsOf } from "./outputs.ts";
 import { type GraphPlan, planGraph } from "./plan.ts";
 import { RunProgress } from "./progress.ts";
-import type { Verdict } from "./server.ts";
+import type { Returned, Verdict } from "./server.ts";
 import { openSocket } from "./socket.ts";
 import type { Timings } from "./timings.ts";
 import { fileKey, OUTPUT_PARENT, type RunNames, runNames, writeGraph } from "./write-graph.ts";
@@ -35,11 +35,8 @@ export interface RunSite {
 }
 
 /** A run's result, and what it made of its server. */
-export interface RunEnd {
+export interface RunEnd extends Returned {
   readonly result: EngineResult;
-  readonly verdict: Verdict;
-  /** Why the server is doubtful or stuck, for the operator. */
-  readonly reason?: string;
 }
 
 const PREVIEW_EVERY_MS = 500;
@@ -82,10 +79,13 @@ class ComfyRun {
       const files = await this.#prepare(plan);
       return files.ok ? await this.#execute(plan, files.files) : files.end;
     } catch (error) {
-      await this.#clean(undefined);
-      if (!(error instanceof Unreachable)) throw error;
-      if (this.#options.signal.aborted) return this.#interrupted("doubtful", reasonOf(error));
-      return this.#crashed(reasonOf(error), "doubtful");
+      if (!(error instanceof Unreachable)) {
+        await this.#clean(undefined);
+        throw error;
+      }
+      const { aborted } = this.#options.signal;
+      const reason = reasonOf(error);
+      return this.#abandoned(aborted ? this.#interrupted("doubtful", reason) : this.#crashed(reason, "doubtful"));
     } finally {
       this.#settled = true;
     }
@@ -237,9 +237,8 @@ class ComfyRun {
           this.#crashed("it no longer knows its prompt: it was restarted, or somebody cleared its queue", "doubtful"),
         );
       case "gone":
-        await this.#clean(undefined);
-        if (aborted) return this.#interrupted("doubtful", "its process is gone");
-        return this.#crashed("its process is gone", "doubtful");
+        if (aborted) return this.#abandoned(this.#interrupted("doubtful", "its process is gone"));
+        return this.#abandoned(this.#crashed("its process is gone", "doubtful"));
       case "silent":
         return this.#concludeSilent(aborted);
     }
@@ -252,18 +251,19 @@ class ComfyRun {
     // It is told to stop, and given a little time: what it does not hear, a restart must end.
     const last = aborted ? undefined : await this.#follow(AbortSignal.abort(), short);
     const stopped = last !== undefined && last.how !== "silent";
-    await this.#clean(last?.how === "entry" ? last.entry : undefined);
     const verdict: Verdict = stopped ? "doubtful" : "stuck";
-    if (aborted) return this.#interrupted(verdict, reason);
     const message = `The engine showed no life for ${timings.stall_ms / 1000} s.`;
-    return this.#failed({ code: "stalled", message }, verdict, reason);
+    const end = aborted
+      ? this.#interrupted(verdict, reason)
+      : this.#failed({ code: "stalled", message }, verdict, reason);
+    return last?.how === "entry" ? this.#ended(end, last.entry) : this.#abandoned(end);
   }
 
   async #concludeEntry(entry: HistoryEntry, plan: GraphPlan): Promise<RunEnd> {
-    const { client, strip, warn } = this.#site;
+    const { client, strip, timings, warn } = this.#site;
     const execution_ms = this.#execution_ms;
     if (entry.succeeded) {
-      const outputs = outputsOf(entry, client, this.#origin, strip);
+      const outputs = outputsOf(entry, this.#origin, { client, strip, retry_ms: timings.view_retry_ms });
       if (outputs.length === 0)
         return this.#ended(
           this.#failed({ code: "no_outputs", message: "The workflow ended without an output." }),
@@ -296,19 +296,29 @@ class ComfyRun {
     };
   }
 
+  /** The end of a run of which nothing is left on the server. */
   async #ended(end: RunEnd, entry?: HistoryEntry): Promise<RunEnd> {
     await this.#clean(entry);
     return end;
   }
 
-  async #clean(entry: HistoryEntry | undefined): Promise<void> {
-    const { client, folder, warn } = this.#site;
-    const left = {
+  /** The end of a run on a server that does not answer: what it left is removed when the server is back. */
+  #abandoned(end: RunEnd): RunEnd {
+    return { ...end, left: this.#leftovers(undefined) };
+  }
+
+  #leftovers(entry: HistoryEntry | undefined): Leftovers {
+    return {
       files: [...this.#uploaded, ...(entry ? filesIn(entry, this.#origin) : [])],
       folder: this.#names.folder,
       ...(this.#submitted ? { prompt_id: this.#prompt_id } : {}),
     };
-    await clean(client, folder, left, (problem, cause) => warn(`${client.url}: ${problem}: ${reasonOf(cause)}`));
+  }
+
+  async #clean(entry: HistoryEntry | undefined): Promise<void> {
+    const { client, folder, warn } = this.#site;
+    const warned = (problem: string, cause: unknown) => warn(`${client.url}: ${problem}: ${reasonOf(cause)}`);
+    await clean(client, folder, this.#leftovers(entry), warned);
   }
 }
 

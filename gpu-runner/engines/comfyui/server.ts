@@ -1,12 +1,15 @@
 import { reasonOf } from "../../log.ts";
-import { jittered, pause, within } from "../../pause.ts";
+import { aborted, jittered, pause, within } from "../../pause.ts";
 import { Bell } from "./bell.ts";
-import { type Client, createClient } from "./client.ts";
+import { cancelPrompt } from "./cancel.ts";
+import { clean, type Leftovers } from "./cleaning.ts";
+import { type Client, createClient, Unreachable } from "./client.ts";
 import { passGate, type ReadyServer } from "./gate.ts";
 import { SHARED_USER, sharesUser } from "./shared-user.ts";
 import type { Timings } from "./timings.ts";
 
-const CLOSE_MS = 5_000;
+/** For a trial of the gate to be taken back. */
+const CLOSE_MS = 3_000;
 
 /** Something that can start a server again: the process that the runner watches, or a command of the operator's. */
 export interface Restarter {
@@ -35,6 +38,15 @@ export type Verdict =
   /** It still works on something that nobody wants, or has gone: it is restarted where that is possible. */
   | "stuck";
 
+/** How a run gives its server back. */
+export interface Returned {
+  readonly verdict: Verdict;
+  /** For the operator, where the server is not fit. */
+  readonly reason?: string;
+  /** What the run could not remove yet, because the server still works on it or does not answer. */
+  readonly left?: Leftovers;
+}
+
 /**
  * One ComfyUI server, which executes one run at a time. It passes the gate before it is given work, is looked at while it idles,
  * and goes back to the gate after every fault.
@@ -52,6 +64,7 @@ export class Server {
   #busy = false;
   #restarting: Promise<void> | undefined;
   #isNew = true;
+  #left: Leftovers[] = [];
 
   constructor(options: ServerOptions) {
     this.#options = options;
@@ -85,7 +98,8 @@ export class Server {
   }
 
   /** Ends a run's hold on it. With `stuck` it resolves when the server was told to restart, where it can be. */
-  async giveBack(verdict: Verdict, reason = ""): Promise<void> {
+  async giveBack({ verdict, reason = "", left }: Returned): Promise<void> {
+    if (left) this.#left.push(left);
     if (verdict !== "fit") {
       this.#ready = undefined;
       this.#options.warn(`${this.url} is out of service: ${reason}`);
@@ -134,6 +148,7 @@ export class Server {
     const { folder, strip, warmUp, timings, log, warn, changed } = this.#options;
     const [first, most] = timings.gate_retry_ms;
     let said: string | undefined;
+    let gone = false;
     let failing = performance.now();
     for (let wait = first; !signal.aborted; wait = Math.min(wait * 2, most)) {
       const passed = await passGate(
@@ -152,6 +167,7 @@ export class Server {
       if (passed.ok) {
         if (this.#last === undefined && (await sharesUser(this.url))) warn(`${this.url}: WARNING: ${SHARED_USER}`);
         this.#isNew = false;
+        await this.#cleanUp(passed.server);
         this.#ready = passed.server;
         this.#last = passed.server;
         log(`${this.url} is ready: ComfyUI ${passed.server.version}, ${passed.server.info.size} classes`);
@@ -160,11 +176,27 @@ export class Server {
       }
       if (passed.reason !== said) warn(`${this.url} is not ready: ${passed.reason}; trying on`);
       said = passed.reason;
-      if (this.#options.restarter && performance.now() - failing > timings.restart_after_ms) {
+      this.#isNew ||= passed.gone;
+      // While nothing listens it may be starting, which takes minutes where it has many custom nodes.
+      if (passed.gone !== gone) failing = performance.now();
+      gone = passed.gone;
+      const patience_ms = gone ? timings.warm_up_ms : timings.restart_after_ms;
+      if (this.#options.restarter && performance.now() - failing > patience_ms) {
+        await this.#restart(`it did not become ready in ${patience_ms / 1000} s: ${passed.reason}`);
         failing = performance.now();
-        await this.#restart(`it did not become ready in ${timings.restart_after_ms / 1000} s: ${passed.reason}`);
+        wait = first;
       }
       await pause(jittered(wait), signal);
+    }
+  }
+
+  /** Removes what earlier runs had to leave. */
+  async #cleanUp({ abilities }: ReadyServer): Promise<void> {
+    const { client, folder } = this;
+    const { warn } = this.#options;
+    for (const left of this.#left.splice(0)) {
+      if (left.prompt_id !== undefined) await cancelPrompt(client, left.prompt_id, abilities).catch(() => {});
+      await clean(client, folder, left, (problem, cause) => warn(`${this.url}: ${problem}: ${reasonOf(cause)}`));
     }
   }
 
@@ -174,11 +206,11 @@ export class Server {
     await this.#bell.sleep(timings.idle_check_ms);
     if (this.#busy || !this.#ready || this.#closing.signal.aborted) return;
     try {
-      await this.client.systemStats();
+      await Promise.race([this.client.systemStats(), aborted(this.#closing.signal)]);
     } catch (error) {
       if (this.#busy || !this.#ready) return;
       this.#ready = undefined;
-      this.#isNew = true;
+      this.#isNew ||= error instanceof Unreachable && error.gone;
       warn(`${this.url} is out of service: ${reasonOf(error)}`);
       changed();
     }

@@ -24,6 +24,8 @@ export interface Timings {
   readonly ready_ms: number;
   /** For the GPU's memory to come back after the server was told to free it. */
   readonly free_ms: number;
+  /** Between the tries at an output whose server does not answer: it may be in its restart. */
+  readonly view_retry_ms: readonly number[];
   /** For a stalled run to end after it was told to. */
   readonly last_stop_ms: number;
 }
@@ -42,5 +44,6 @@ export const TIMINGS: Timings = {
   restart_after_ms: 60_000,
   ready_ms: 60_000,
   free_ms: 10_000,
+  view_retry_ms: [200, 1_000, 3_000, 6_000],
   last_stop_ms: 10_000,
 };

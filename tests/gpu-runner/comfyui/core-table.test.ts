@@ -62,5 +62,5 @@ coreTable("the fake server, whose files can only be emptied", async () => {
   const { folder: _, ...server } = await startFake();
   return server;
 });
-for (const version of ["0.27.0", "0.8.0", "0.3.64"])
+for (const version of ["0.27.0", "0.8.0", "0.3.64", "0.3.40"])
   coreTable(`the fake server as ComfyUI ${version}`, () => startFake(version));
