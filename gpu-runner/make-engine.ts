@@ -41,20 +41,21 @@ async function serversOf(comfyui: ComfyuiConfig, data: string, log: Log): Promis
 /** The engine that the configuration asks for. Rejects with a StartError for what an operator can change. */
 export async function makeEngine(config: RunnerConfig, log: Log): Promise<Engine> {
   const { comfyui, data } = config;
+  const inputs = await createInputs({
+    folder: join(data, "input-cache"),
+    ...(comfyui ? { max_cache_bytes: comfyui.input_cache_bytes } : {}),
+    loopback: config.loopback_inputs ?? false,
+  });
   if (!comfyui) {
     await mkdir(config.inputs, { recursive: true });
     return createEmbeddedEngine({
       inputs: config.inputs,
+      fetcher: inputs,
       spares: config.seats,
       onFault: (reason) => log.error(`fault of the engine: ${reason}`),
     });
   }
   const warmUp = comfyui.warm_up === undefined ? undefined : await readWarmUp(comfyui.warm_up);
-  const inputs = await createInputs({
-    folder: join(data, "input-cache"),
-    max_cache_bytes: comfyui.input_cache_bytes,
-    loopback: config.loopback_inputs ?? false,
-  });
   return createComfyuiEngine({
     servers: await serversOf(comfyui, data, log),
     allow: comfyui.allow,

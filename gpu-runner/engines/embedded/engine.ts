@@ -1,11 +1,14 @@
 import { createReadStream } from "node:fs";
 import { basename, join } from "node:path";
 import type { Engine, EngineFailure, EngineOutput, EngineProgress, EngineResult, RunOptions } from "../../engine.ts";
+import type { Inputs } from "../../inputs/inputs.ts";
+import { readGraph } from "../graph.ts";
+import { compareNodeIds } from "../node-order.ts";
 import { ChildPool } from "./child-pool.ts";
 import type { ChildEnd, EmbeddedChild } from "./child-process.ts";
-import type { RunReport } from "./messages.ts";
+import type { RunReport, RunRequest } from "./messages.ts";
+import { MAX_FILE_BYTES } from "./input-files.ts";
 import { CLASS_NAMES } from "./node-classes.ts";
-import { compareNodeIds } from "../node-order.ts";
 import type { SavedFile } from "./output-folder.ts";
 
 const MIB = 1024 * 1024;
@@ -21,6 +24,8 @@ const MEMORY_BYTES_PER_PIXEL = 24;
 export interface EmbeddedEngineOptions {
   /** Absolute path of the folder that LoadImage reads, files by their bare names. Default: none, LoadImage finds nothing. */
   readonly inputs?: string;
+  /** Fetches the pictures that LoadImage is given by URL. Default: none, URLs are refused. */
+  readonly fetcher?: Inputs;
   /** Pixels that one run may hold at once, every picture of a batch counted. Default: 64 Mi (768 MiB of floats). */
   readonly max_pixels?: number;
   /** Resident bytes at which a run's process is ended as `out_of_memory`. Default: 384 MiB and 24 bytes for each pixel. */
@@ -63,18 +68,59 @@ function resultOf(report: RunReport, scratch: string): EngineResult {
   return failed({ code: "no_outputs", message: "The graph saved no picture." }, report.execution_ms);
 }
 
+/** The pictures that a graph names by URL. What is no graph names none; the child refuses it in its own words. */
+function picturesByUrl(prompt: string): readonly { readonly node_id: string; readonly url: string }[] {
+  if (!/https?:/i.test(prompt)) return [];
+  const read = readGraph(prompt);
+  if (!read.ok) return [];
+  return [...read.graph].flatMap(([node_id, { class_type, inputs }]) => {
+    const image = inputs.get("image");
+    return class_type === "LoadImage" && typeof image === "string" && /^https?:/i.test(image)
+      ? [{ node_id, url: image }]
+      : [];
+  });
+}
+
 /**
  * The engine that needs no GPU, no Python and no model: ComfyUI's core image nodes on the CPU, pixel for pixel. A graph runs in
  * a process of bounded memory that has nothing of the runner's environment; it can kill that process, and nothing else.
  */
 export function createEmbeddedEngine(options: EmbeddedEngineOptions = {}): Engine {
-  const { inputs, max_pixels = 64 * MIB, spares = 1, onFault = () => {} } = options;
+  const { inputs, fetcher, max_pixels = 64 * MIB, spares = 1, onFault = () => {} } = options;
   const maxMemory = options.max_memory_bytes ?? BASE_MEMORY_BYTES + max_pixels * MEMORY_BYTES_PER_PIXEL;
   const pool = new ChildPool({ maxMemory, spares });
   const running = new Set<Promise<EngineResult>>();
   let closed: Promise<void> | undefined;
 
-  async function execute(child: EmbeddedChild, prompt: string, run: RunOptions): Promise<EngineResult> {
+  /** Fetches what the graph names by URL, and executes it with that. */
+  async function fetchAndExecute(child: EmbeddedChild, prompt: string, run: RunOptions): Promise<EngineResult> {
+    const wanted = fetcher ? picturesByUrl(prompt) : [];
+    if (!fetcher || wanted.length === 0) return execute(child, prompt, run, []);
+    const fetched = await fetcher.fetch(
+      wanted.map(({ url }) => ({ url, kind: "image", max_bytes: MAX_FILE_BYTES })),
+      run.signal,
+    );
+    if (!fetched.ok) {
+      if (fetched.reason === "aborted") return interrupted(0);
+      const node = wanted.find(({ url }) => url === fetched.url);
+      const error: EngineFailure = { code: "input_download_failed", message: fetched.message };
+      return failed(node ? { ...error, node_id: node.node_id, details: { field: "image" } } : error, 0);
+    }
+    try {
+      const files = [...fetched.files].map(([url, { path }]) => [url, path] as const);
+      const result = await execute(child, prompt, run, files);
+      return result.ok ? { ...result, download_ms: fetched.download_ms } : result;
+    } finally {
+      fetched.release();
+    }
+  }
+
+  async function execute(
+    child: EmbeddedChild,
+    prompt: string,
+    run: RunOptions,
+    fetched: NonNullable<RunRequest["fetched"]>,
+  ): Promise<EngineResult> {
     const died = await child.ready;
     if (run.signal.aborted || closed) return interrupted(0);
     if (died) throw new Error(`The embedded engine can't start its process: ${died.description}`);
@@ -88,6 +134,7 @@ export function createEmbeddedEngine(options: EmbeddedEngineOptions = {}): Engin
       prompt,
       scratch: run.scratch,
       maxPixels: max_pixels,
+      fetched,
       ...(inputs === undefined ? {} : { inputs }),
     };
     const ended = await child.run(request, onProgress);
@@ -107,7 +154,7 @@ export function createEmbeddedEngine(options: EmbeddedEngineOptions = {}): Engin
     const kill = (): void => void child.kill();
     run.signal.addEventListener("abort", kill, { once: true });
     try {
-      return await execute(child, prompt, run);
+      return await fetchAndExecute(child, prompt, run);
     } finally {
       run.signal.removeEventListener("abort", kill);
       await pool.giveBack(child);

@@ -1,6 +1,6 @@
 import type { EngineFailure, EngineProgress } from "../../engine.ts";
-import { inputFileProblem } from "./input-files.ts";
 import { readGraph, refuse } from "../graph.ts";
+import { type InputFiles, inputFileProblem } from "./input-files.ts";
 import type { RunReport, RunRequest } from "./messages.ts";
 import { NODE_FUNCTIONS } from "./node-functions.ts";
 import { NodeFailure, NodeInputs } from "./node-run.ts";
@@ -16,10 +16,10 @@ const STEP_INTERVAL_MS = 50;
 type Tell = (progress: EngineProgress) => void;
 type Failed = { readonly error: EngineFailure; readonly reason?: string };
 
-async function missingInput(plan: Plan, folder: string | undefined): Promise<EngineFailure | undefined> {
+async function missingInput(plan: Plan, files: InputFiles): Promise<EngineFailure | undefined> {
   for (const { id, className, values } of plan) {
     if (className !== "LoadImage") continue;
-    const message = await inputFileProblem(folder, String(values.get("image")));
+    const message = await inputFileProblem(files, String(values.get("image")));
     if (message)
       return refuse(message, new Map([[id, [{ field: "image", reason: "input_not_found", message }]]])).error;
   }
@@ -41,10 +41,13 @@ function failureOf(fault: unknown, { id, className }: PlannedNode): Failed {
   return { error: { code: "execution_failed", message: `${className} failed.`, node_id: id }, reason };
 }
 
+const inputsOf = ({ inputs, fetched = [] }: RunRequest): InputFiles => ({ folder: inputs, fetched: new Map(fetched) });
+
 async function executePlan(plan: Plan, request: RunRequest, tell: Tell): Promise<OutputFolder | Failed> {
   const budget = new PixelBudget(request.maxPixels);
   const results = new Results(plan, budget);
   const folder = new OutputFolder(request.scratch, new OutputNames(new Date()));
+  const files = inputsOf(request);
   const previewsOnly = !plan.some(({ className }) => className === "SaveImage");
   for (const [done, node] of plan.entries()) {
     const about = { node_id: node.id, node_class: node.className, nodes_done: done, nodes_total: plan.length };
@@ -57,7 +60,7 @@ async function executePlan(plan: Plan, request: RunRequest, tell: Tell): Promise
       tell({ value: (done + made / total) / plan.length, ...about, step: made, steps: total });
     };
     const outputs = node.className === "PreviewImage" && !previewsOnly ? undefined : folder;
-    const context = { nodeId: node.id, budget, inputs: request.inputs, outputs, step };
+    const context = { nodeId: node.id, budget, inputs: files, outputs, step };
     try {
       const inputs = new NodeInputs(node.values, results.of(node));
       results.finish(node, await NODE_FUNCTIONS[node.className](inputs, context));
@@ -78,7 +81,7 @@ export async function execute(request: RunRequest, tell: Tell): Promise<RunRepor
   if (!read.ok) return failed(read);
   const planned = planRun(read.graph);
   if (!planned.ok) return failed(planned);
-  const missing = await missingInput(planned.plan, request.inputs);
+  const missing = await missingInput(planned.plan, inputsOf(request));
   if (missing) return failed({ error: missing });
   const ended = await executePlan(planned.plan, request, tell);
   if (!(ended instanceof OutputFolder)) return failed(ended);

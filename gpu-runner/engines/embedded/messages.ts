@@ -8,6 +8,8 @@ export interface RunRequest {
   readonly scratch: string;
   /** Absolute path of LoadImage's folder. */
   readonly inputs?: string;
+  /** Files that were fetched for this run: the URL as the graph has it, and an absolute path. */
+  readonly fetched?: readonly (readonly [url: string, path: string])[];
   readonly maxPixels: number;
 }
 

@@ -1,4 +1,5 @@
 import type { EngineFailureCode } from "../../engine.ts";
+import type { InputFiles } from "./input-files.ts";
 import type { Value } from "./input-values.ts";
 import type { OutputFolder } from "./output-folder.ts";
 import type { Picture } from "./picture.ts";
@@ -48,7 +49,7 @@ export interface NodeContext {
   readonly nodeId: string;
   readonly budget: PixelBudget;
   /** Where LoadImage reads; absent where the engine was given no folder. */
-  readonly inputs: string | undefined;
+  readonly inputs: InputFiles;
   /** Where pictures of a node of this class go; absent for previews that nobody will see. */
   readonly outputs: OutputFolder | undefined;
   /** Tells that `done` of `total` pictures of this node are ready. */

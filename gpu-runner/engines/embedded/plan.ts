@@ -1,8 +1,8 @@
 import { isLink, type NodeError, type Prompt, type PromptNode } from "../../../schemas/prompt.ts";
 import { type Refusal, refuse } from "../graph.ts";
+import { compareNodeIds } from "../node-order.ts";
 import { convert, type Value } from "./input-values.ts";
 import { CLASS_NAMES, type ClassName, findClass, type NodeClass } from "./node-classes.ts";
-import { compareNodeIds } from "../node-order.ts";
 
 /** A node ready to run: its values converted, its links known to fit. */
 export interface PlannedNode {
