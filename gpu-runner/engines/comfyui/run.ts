@@ -40,6 +40,8 @@ export interface RunEnd extends Returned {
 }
 
 const PREVIEW_EVERY_MS = 500;
+/** What an upload has beside the file: the server's limit is on the whole of it. */
+const FORM_BYTES = 4096;
 
 /** One execution on a server that is this run's alone. */
 class ComfyRun {
@@ -115,7 +117,8 @@ class ComfyRun {
     const { signal } = this.#options;
     if (signal.aborted) return { ok: false, end: this.#interrupted() };
     if (plan.files.length === 0) return { ok: true, files };
-    const wanted = plan.files.map(({ url, kind }) => ({ url, kind, max_bytes: ready.max_upload }));
+    const max_bytes = Math.max(0, ready.max_upload - FORM_BYTES);
+    const wanted = plan.files.map(({ url, kind }) => ({ url, kind, max_bytes }));
     const fetched = await inputs.fetch(wanted, signal);
     if (!fetched.ok) {
       if (fetched.reason === "aborted") return { ok: false, end: this.#interrupted() };
