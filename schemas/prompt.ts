@@ -152,8 +152,9 @@ export const needTooMuch = (needs: PromptNeeds): boolean =>
 /** Endings of model files as loader nodes name them. */
 const MODEL_FILE = /\.(safetensors|sft|ckpt|pt|pth|bin|gguf|onnx)$/i;
 
-/** Whether a text is a model file's name as a loader node's input spells it. */
-export const isModelFile = (text: string): boolean => text.length <= 255 && MODEL_FILE.test(text);
+/** Whether a text is a model file's name as a loader node's input spells it. A URL is none, whatever it ends in. */
+export const isModelFile = (text: string): boolean =>
+  text.length <= 255 && MODEL_FILE.test(text) && !text.includes("://");
 
 /** Classes and model files that the graph names, each once, sorted. */
 export function promptNeeds(prompt: Prompt): PromptNeeds {

@@ -130,7 +130,7 @@ test("needs are the classes and model files of the graph, each once, sorted", ()
   const check = checkPrompt({
     "1": node({ ckpt_name: "sd/b.safetensors", text: "a picture.png" }, "Load"),
     "2": node({ name: "a.GGUF", again: "sd/b.safetensors", from: ["1", 0], n: 4 }, "Sample"),
-    "3": node({ long: `${"x".repeat(300)}.ckpt` }, "Load"),
+    "3": node({ long: `${"x".repeat(300)}.ckpt`, image: "https://example.com/not-a-model.bin" }, "Load"),
   });
   expect(check.ok && promptNeeds(check.prompt)).toEqual({
     classes: ["Load", "Sample"],
