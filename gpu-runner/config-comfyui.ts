@@ -74,12 +74,13 @@ const listOf = (text: string): readonly string[] =>
     .map((one) => one.trim())
     .filter((one) => one !== "");
 
-function serverUrl(text: string): string | undefined {
-  if (!URL.canParse(text)) return undefined;
-  const url = new URL(text);
-  const isBase = url.search === "" && url.hash === "" && url.username === "" && url.password === "";
-  if (!isBase || !/^https?:$/.test(url.protocol)) return undefined;
-  return `${url.origin}${url.pathname}`.replace(/\/+$/, "");
+function readServer(text: string): { readonly url: string } | { readonly mistake: string } {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url && (url.username !== "" || url.password !== ""))
+    return { mistake: `the URL of a server has no user and no password (${url.host})` };
+  if (url === undefined || url.search !== "" || url.hash !== "" || !/^https?:$/.test(url.protocol))
+    return { mistake: `${JSON.stringify(text)} is not the URL of a server, such as http://127.0.0.1:8188` };
+  return { url: `${url.origin}${url.pathname}`.replace(/\/+$/, "") };
 }
 
 /**
@@ -91,51 +92,60 @@ export function parseComfyui(
   env: Readonly<Record<string, string | undefined>>,
   wrong: (mistake: string) => void,
 ): ComfyuiConfig | undefined {
+  let mistakes = 0;
+  const tell = (mistake: string): void => {
+    mistakes++;
+    wrong(mistake);
+  };
   const read = (name: keyof typeof VARIABLES): string | undefined => {
     const value = given[name];
     return (typeof value === "string" ? value : env[VARIABLES[name]]) || undefined;
   };
   const between = (name: "comfyui-stall" | "input-cache", standard: number, least: number, most: number): number => {
     const text = read(name);
-    const value = text === undefined ? standard : Number(text);
+    const value = text === undefined ? standard : /^\d{1,9}$/.test(text) ? Number(text) : Number.NaN;
     if (!Number.isInteger(value) || value < least || value > most)
-      wrong(`--${name} must be a whole number from ${least} to ${most}`);
+      tell(`--${name} must be a whole number from ${least} to ${most}`);
     return value;
   };
   const urls = listOf(read("comfyui") ?? "");
   if (urls.length === 0) {
-    const [other] = (Object.keys(COMFYUI_OPTIONS) as (keyof Given)[]).filter((name) => given[name] !== undefined);
-    if (other !== undefined) wrong(`--${other} is of no use without --comfyui (or COMFYUI_URLS)`);
+    for (const name of Object.keys(COMFYUI_OPTIONS) as (keyof Given)[])
+      if (given[name] !== undefined && name !== "comfyui")
+        tell(`--${name} is of no use without --comfyui (or COMFYUI_URLS)`);
+    if (given.comfyui !== undefined) tell("--comfyui names no server");
     return undefined;
   }
-  if (urls.length > MAX_SERVERS) wrong(`--comfyui names ${urls.length} servers; a runner has at most ${MAX_SERVERS}`);
+  if (urls.length > MAX_SERVERS) tell(`--comfyui names ${urls.length} servers; a runner has at most ${MAX_SERVERS}`);
   const folders = listOf(read("comfyui-folders") ?? "");
   if (folders.length > 1 && folders.length !== urls.length)
-    wrong(
+    tell(
       `--comfyui-folders names ${folders.length} folders for ${urls.length} servers; give one for each, or one for all`,
     );
   const servers = urls.flatMap((text, n) => {
-    const url = serverUrl(text);
-    if (url === undefined) {
-      wrong(`--comfyui: ${JSON.stringify(text)} is not the URL of a server, such as http://127.0.0.1:8188`);
+    const server = readServer(text);
+    if ("mistake" in server) {
+      tell(`--comfyui: ${server.mistake}`);
       return [];
     }
     const folder = folders.length === 1 ? folders[0] : folders[n];
-    return [{ url, ...(folder === undefined ? {} : { folder: resolve(folder) }) }];
+    return [{ url: server.url, ...(folder === undefined ? {} : { folder: resolve(folder) }) }];
   });
-  if (new Set(servers.map(({ url }) => url)).size < servers.length) wrong("--comfyui names a server twice");
+  if (new Set(servers.map(({ url }) => url)).size < servers.length) tell("--comfyui names a server twice");
   const allowed = parseAllow(read("comfyui-allow") ?? "");
-  if (!allowed.ok) wrong(`--comfyui-allow is not usable: ${allowed.mistake}`);
+  if (!allowed.ok) tell(`--comfyui-allow is not usable: ${allowed.mistake}`);
   const command = read("comfyui-command");
   const restart = read("comfyui-restart");
   if (command !== undefined && restart !== undefined)
-    wrong(
+    tell(
       "--comfyui-command and --comfyui-restart exclude each other: either the runner watches the servers, or others do",
     );
   const warmUp = read("comfyui-warm-up");
   const stall = between("comfyui-stall", 120, 10, 3600);
   const cache = between("input-cache", 10, 1, 10_000);
-  if (!allowed.ok) return undefined;
+  const strip = env.COMFYUI_STRIP_METADATA || "0";
+  if (strip !== "0" && strip !== "1") tell("COMFYUI_STRIP_METADATA must be 1 or 0");
+  if (!allowed.ok || mistakes > 0) return undefined;
   return {
     servers,
     allow: allowed.allow,
@@ -143,7 +153,7 @@ export function parseComfyui(
     ...(restart === undefined ? {} : { restart }),
     ...(warmUp === undefined ? {} : { warm_up: resolve(warmUp) }),
     stall_ms: stall * 1000,
-    strip_metadata: given["strip-metadata"] === true || env.COMFYUI_STRIP_METADATA === "1",
+    strip_metadata: given["strip-metadata"] === true || strip === "1",
     input_cache_bytes: cache * GIB,
   };
 }

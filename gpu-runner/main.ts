@@ -1,6 +1,8 @@
 import { mkdir } from "node:fs/promises";
 import manifest from "../package.json" with { type: "json" };
 import { parseConfig, type RunnerConfig, USAGE } from "./config.ts";
+import type { ComfyuiConfig } from "./config-comfyui.ts";
+import type { Engine } from "./engine.ts";
 import { checkServers } from "./engines/comfyui/check.ts";
 import { createLog, reasonOf } from "./log.ts";
 import { makeEngine } from "./make-engine.ts";
@@ -12,6 +14,7 @@ const SAME_INTERRUPT_MS = 500;
 
 const log = createLog((line) => process.stderr.write(line));
 const starting = new AbortController();
+let engine: Engine | undefined;
 let runner: Runner | undefined;
 let drainingSince: number | undefined;
 
@@ -23,7 +26,11 @@ async function drain(reason: string): Promise<void> {
   drainingSince = performance.now();
   log.info(`got ${reason}`);
   starting.abort();
-  if (!runner) return;
+  if (!runner) {
+    // It may be waiting for the engine, for as long as that takes.
+    await engine?.close();
+    return;
+  }
   await runner.drain();
   log.info("stopped");
   process.exit(0);
@@ -32,7 +39,8 @@ async function drain(reason: string): Promise<void> {
 async function start(config: RunnerConfig): Promise<void> {
   try {
     await mkdir(config.data, { recursive: true, mode: 0o700 });
-    const engine = await makeEngine(config, log);
+    engine = await makeEngine(config, log);
+    if (starting.signal.aborted) await engine.close();
     const started = await startRunner({ config, engine, log, version: manifest.version, signal: starting.signal });
     runner = started;
     void started.revoked.then(async () => {
@@ -51,6 +59,13 @@ async function start(config: RunnerConfig): Promise<void> {
     process.stderr.write(`${known ? "" : "fault at the start: "}${reasonOf(error)}\n`);
     process.exit(known ? error.exitCode : 1);
   }
+}
+
+async function check({ servers, allow, strip_metadata }: ComfyuiConfig): Promise<never> {
+  const { signal } = starting;
+  const say = (line: string): void => void process.stdout.write(`${line}\n`);
+  const allReady = await checkServers({ servers, allow, strip_metadata, say, signal });
+  process.exit(signal.aborted ? 130 : allReady ? 0 : 1);
 }
 
 process.on("unhandledRejection", (error) => log.error("a fault that nobody handled", error));
@@ -75,12 +90,9 @@ switch (parsed.kind) {
     for (const mistake of parsed.mistakes) process.stderr.write(`${mistake}\n`);
     process.exitCode = 2;
     break;
-  case "check": {
-    const { servers, allow, strip_metadata } = parsed.comfyui;
-    const say = (line: string): void => void process.stdout.write(`${line}\n`);
-    process.exitCode = (await checkServers({ servers, allow, strip_metadata, say })) ? 0 : 1;
+  case "check":
+    await check(parsed.comfyui);
     break;
-  }
   case "run":
     await start(parsed.config);
 }

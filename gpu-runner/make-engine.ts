@@ -1,4 +1,5 @@
-import { mkdir, readFile } from "node:fs/promises";
+import { randomUUID } from "node:crypto";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { RunnerConfig } from "./config.ts";
 import type { ComfyuiConfig } from "./config-comfyui.ts";
@@ -17,14 +18,22 @@ async function readWarmUp(path: string): Promise<string> {
     JSON.parse(text);
     return text;
   } catch (error) {
-    throw new StartError(`the warm-up workflow can't be read: ${reasonOf(error)}`);
+    throw new StartError(`the warm-up workflow can't be read: ${reasonOf(error)}`, { exitCode: 2 });
   }
 }
 
-async function serversOf(comfyui: ComfyuiConfig, data: string, log: Log): Promise<readonly ComfyuiServer[]> {
+/** A name that lasts: by it the next process knows the prompts that this one leaves on its servers if it is killed. */
+async function readOwner(folder: string): Promise<string> {
+  const path = join(folder, "owner");
+  const known = (await readFile(path, "utf8").catch(() => "")).trim();
+  if (/^[0-9a-f-]{36}$/.test(known)) return known;
+  const owner = randomUUID();
+  await writeFile(path, `${owner}\n`, { mode: 0o600 });
+  return owner;
+}
+
+function serversOf(comfyui: ComfyuiConfig, folder: string, log: Log): readonly ComfyuiServer[] {
   const { command, restart } = comfyui;
-  const folder = join(data, "comfyui");
-  if (command !== undefined) await mkdir(folder, { recursive: true, mode: 0o700 });
   return comfyui.servers.map((server, index): ComfyuiServer => {
     const { url } = server;
     if (command !== undefined)
@@ -56,8 +65,11 @@ export async function makeEngine(config: RunnerConfig, log: Log): Promise<Engine
     });
   }
   const warmUp = comfyui.warm_up === undefined ? undefined : await readWarmUp(comfyui.warm_up);
+  const folder = join(data, "comfyui");
+  await mkdir(folder, { recursive: true, mode: 0o700 });
   return createComfyuiEngine({
-    servers: await serversOf(comfyui, data, log),
+    servers: serversOf(comfyui, folder, log),
+    owner: await readOwner(folder),
     allow: comfyui.allow,
     inputs,
     strip_metadata: comfyui.strip_metadata,

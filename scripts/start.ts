@@ -41,21 +41,28 @@ if (help) {
   process.exit(0);
 }
 const root = join(import.meta.dirname, "..");
-let stack: Stack | undefined;
+const stopping = new AbortController();
+console.log(`Darkroom starts${strict ? " (strict)" : ""} ...`);
+const starting: Promise<Stack> = startStack({
+  root,
+  folder: resolve(folder),
+  strict,
+  say,
+  signal: stopping.signal,
+  ...(port === undefined ? {} : { port }),
+});
 onStopSignal(async () => {
   console.log("\nStopping.");
-  await stack?.stop();
+  stopping.abort();
+  const started = await starting.catch(() => undefined);
+  await started?.stop();
 });
+let stack: Stack;
 try {
-  console.log(`Darkroom starts${strict ? " (strict)" : ""} ...`);
-  stack = await startStack({
-    root,
-    folder: resolve(folder),
-    strict,
-    say,
-    ...(port === undefined ? {} : { port }),
-  });
+  stack = await starting;
 } catch (error) {
+  // Then the signal's own end is awaited.
+  if (stopping.signal.aborted) await new Promise(() => {});
   console.error(`Darkroom could not start: ${error instanceof Error ? error.message : error}`);
   process.exit(1);
 }

@@ -1,5 +1,6 @@
 import { checkPrompt, type NodeError, type Prompt } from "../../schemas/prompt.ts";
 import type { EngineFailure } from "../engine.ts";
+import { NodeErrors } from "./node-errors.ts";
 
 /** A graph that can't be run, for reasons that are told to its author. */
 export type Refusal = { readonly ok: false; readonly error: EngineFailure };
@@ -9,7 +10,9 @@ const MAX_LISTED_NODES = 100;
 
 /** `invalid_prompt` with the reasons node by node. Ids are strangers' words: fromEntries never sets a prototype. */
 export function refuse(message: string, nodeErrors: ReadonlyMap<string, readonly NodeError[]> = new Map()): Refusal {
-  const listed = [...nodeErrors].slice(0, MAX_LISTED_NODES);
+  const bounded = new NodeErrors();
+  for (const [id, errors] of nodeErrors) for (const error of errors) bounded.add(id, error);
+  const listed = [...bounded.byNode].slice(0, MAX_LISTED_NODES);
   const [first] = listed;
   if (!first) return { ok: false, error: { code: "invalid_prompt", message } };
   const details = { node_errors: Object.fromEntries(listed) };

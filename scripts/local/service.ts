@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { Miniflare } from "miniflare";
 import { unstable_splitSqlQuery } from "wrangler";
 import { sha256 } from "../../schemas/signed-request.ts";
+import { keepingStopSignals } from "./signals.ts";
 import type { Secrets } from "./state.ts";
 import { bundledWorker, workerdOptions } from "./workerd.ts";
 
@@ -63,7 +64,7 @@ export async function startService(options: LocalServiceOptions): Promise<LocalS
   const { root, storage, port, secrets, strict, log, onRestart } = options;
   const worker = await bundledWorker(root, options.entry ?? "worker/local.ts");
   const baseUrl = options.baseUrl ?? `http://127.0.0.1:${port}`;
-  const mf = new Miniflare({
+  const settings = {
     ...workerdOptions(worker, {
       storage,
       port,
@@ -80,7 +81,8 @@ export async function startService(options: LocalServiceOptions): Promise<LocalS
       log,
     }),
     unsafeHandleRuntimeRestart: onRestart,
-  });
+  };
+  const mf = keepingStopSignals(() => new Miniflare(settings));
   await mf.ready;
   await migrateDirectory(mf, root);
   return { baseUrl, stop: () => mf.dispose() };

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { callOperator } from "./operator.ts";
 import { freePort } from "./ports.ts";
 import { endLeftovers, forgetOwner, isOwned, recordOwner } from "./processes.ts";
-import { startRunner } from "./runner.ts";
+import { RunnerStartError, startRunner } from "./runner.ts";
 import { startService } from "./service.ts";
 import {
   type DevelopmentAccount,
@@ -29,6 +29,8 @@ export interface StackOptions {
   readonly port?: number;
   readonly strict: boolean;
   say(line: string): void;
+  /** Ends a start that is not done yet; it rejects when nothing of it is left. Default: it goes on. */
+  readonly signal?: AbortSignal;
 }
 
 const SERVICE_PORT = 8787;
@@ -51,7 +53,8 @@ async function developmentAccount(
 }
 
 /** Starts it all, or nothing: what was started is ended again when a later part fails. */
-export async function startStack({ root, folder, port, strict, say }: StackOptions): Promise<Stack> {
+export async function startStack(options: StackOptions): Promise<Stack> {
+  const { root, folder, port, strict, say, signal = new AbortController().signal } = options;
   await makeFolder(folder);
   if (await isOwned(folder)) throw new Error(`Darkroom is running already in ${folder}.`);
   const leftovers = await endLeftovers(folder);
@@ -60,7 +63,9 @@ export async function startStack({ root, folder, port, strict, say }: StackOptio
   const logs = createWriteStream(join(folder, "log.txt"), { flags: "a", mode: 0o600 });
   const write = (who: string) => (line: string) => void logs.write(`${new Date().toISOString()} ${who} ${line}\n`);
   const stops: (() => Promise<unknown>)[] = [];
+  let stopping = false;
   const stop = async (): Promise<void> => {
+    stopping = true;
     for (const one of stops.reverse()) await one().catch((error: unknown) => say(String(error)));
     await forgetOwner(folder);
     logs.end();
@@ -75,6 +80,7 @@ export async function startStack({ root, folder, port, strict, say }: StackOptio
       strict,
       log: write("worker"),
       onRestart: () => {
+        if (stopping) return;
         say("workerd died and was started again; its jobs go on");
         void recordOwner(folder);
       },
@@ -84,7 +90,8 @@ export async function startStack({ root, folder, port, strict, say }: StackOptio
     const { baseUrl } = service;
     const { operator_token } = secrets;
     const account = await developmentAccount(folder, baseUrl, operator_token);
-    if (process.env.COMFYUI_URLS) say(`waiting for ComfyUI at ${process.env.COMFYUI_URLS}`);
+    signal.throwIfAborted();
+    if (process.env.COMFYUI_URLS) say("waiting for a ComfyUI server to be ready (Ctrl-C ends this)");
     const launch = async (port: number) =>
       startRunner({
         root,
@@ -96,14 +103,19 @@ export async function startStack({ root, folder, port, strict, say }: StackOptio
         token: async () =>
           (await callOperator<{ token: string }>(baseUrl, operator_token, "POST", "/runner-tokens", {})).token,
         log: write("runner"),
+        say,
+        signal,
         onRestart: (how) => {
           say(`the runner ended (${how}); starting it again`);
           setTimeout(() => void recordOwner(folder), 1_000);
         },
       });
     const runnerPort = await freePort(RUNNER_PORT, false, say);
-    // Another start may have taken the port in between.
-    const runner = await launch(runnerPort).catch(async () => launch(await freePort(0, false, say)));
+    const runner = await launch(runnerPort).catch(async (error: unknown) => {
+      // Another start may have taken the port in between.
+      if (!(error instanceof RunnerStartError && error.portTaken)) throw error;
+      return launch(await freePort(0, false, say));
+    });
     stops.push(() => runner.stop());
     await recordOwner(folder);
     const portal_url = `${baseUrl}/portal`;

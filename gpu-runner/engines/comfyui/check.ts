@@ -1,7 +1,8 @@
+import { randomUUID } from "node:crypto";
 import type { ClosedClasses } from "../../engine.ts";
 import type { Allow } from "./allowed-classes.ts";
 import { createClient } from "./client.ts";
-import { judgeServer, modelsOf, openClasses } from "./describe-servers.ts";
+import { judgeServer, modelsOf, openClasses, plainDevice } from "./describe-servers.ts";
 import { passGate, type ReadyServer } from "./gate.ts";
 import { SHARED_USER, sharesUser } from "./shared-user.ts";
 import { TIMINGS } from "./timings.ts";
@@ -11,6 +12,8 @@ export interface CheckOptions {
   readonly allow: Allow;
   readonly strip_metadata: boolean;
   say(line: string): void;
+  /** Aborted: what is not looked at yet is left out. */
+  readonly signal?: AbortSignal;
 }
 
 const GIB = 1024 ** 3;
@@ -42,10 +45,10 @@ function readyLines({ version, devices, info }: ReadyServer, allow: Allow): read
   const closed = judged.closed.reduce((sum, { classes }) => sum + classes.length, 0);
   return [
     `  ComfyUI ${version}`,
-    ...devices.map(({ name, vram_total }) => `  device ${name}, ${(vram_total / GIB).toFixed(1)} GiB`),
+    ...devices.map(({ name, vram_total }) => `  device ${plainDevice(name)}, ${(vram_total / GIB).toFixed(1)} GiB`),
     `  ${open.size} classes may run, ${modelsOf(info, open).size} model files`,
-    ...judged.unknown.map((entry) => `  WARNING: COMFYUI_ALLOW names ${entry}, which this server does not have`),
-    `  ${closed} classes are closed${closed > 0 ? ":" : ""}`,
+    ...judged.unknown.map((entry) => `  WARNING: --comfyui-allow names ${entry}, which this server does not have`),
+    closed > 0 ? `  ${closed} classes are closed:` : "  no class is closed",
     ...judged.closed.flatMap(closedLines),
   ];
 }
@@ -54,16 +57,25 @@ function readyLines({ version, devices, info }: ReadyServer, allow: Allow): read
  * Looks at servers as the gate does and says what they are, what may run and what not, and how to open it.
  * @returns whether all of them could be given work
  */
-export async function checkServers({ servers, allow, strip_metadata, say }: CheckOptions): Promise<boolean> {
+export async function checkServers({
+  servers,
+  allow,
+  strip_metadata,
+  say,
+  signal = new AbortController().signal,
+}: CheckOptions): Promise<boolean> {
   let allReady = true;
   for (const { url, folder } of servers) {
+    if (signal.aborted) return false;
     say(url);
     const passed = await passGate(
       {
         client: createClient(url),
+        // A runner may be at work there: its prompts are nobody's leftovers.
+        owner: randomUUID(),
         strip: strip_metadata,
         timings: TIMINGS,
-        signal: new AbortController().signal,
+        signal,
         log: (line) => say(`  ${line}`),
         ...(folder === undefined ? {} : { folder }),
       },

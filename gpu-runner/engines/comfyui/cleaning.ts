@@ -1,4 +1,4 @@
-import { readdir, realpath, rm, stat } from "node:fs/promises";
+import { lstat, readdir, realpath, rm } from "node:fs/promises";
 import { join, resolve, sep } from "node:path";
 import type { Client, ServerFile } from "./client.ts";
 
@@ -15,7 +15,7 @@ const isMissing = (error: unknown): boolean => error instanceof Error && "code" 
 
 /** The path of a server's file inside `base`, or undefined where it would lie anywhere else, also by a link. */
 async function pathInside(base: string, { type, subfolder, filename }: ServerFile): Promise<string | undefined> {
-  const root = join(base, type);
+  const root = resolve(base, type);
   const folder = resolve(root, subfolder);
   if (folder !== root && !folder.startsWith(root + sep)) return undefined;
   if (filename === "" || filename === "." || filename === ".." || /[/\\\0]/.test(filename)) return undefined;
@@ -74,7 +74,12 @@ export async function cleanOrphans(base: string, prefix: string, now: number): P
     });
     for (const name of names.filter(belongs)) {
       const path = join(folder, name);
-      if (now - (await stat(path)).mtimeMs < ORPHANED_MS) continue;
+      // Its own run, or another runner, may have removed it since.
+      const found = await lstat(path).catch((error: unknown) => {
+        if (isMissing(error)) return undefined;
+        throw error;
+      });
+      if (!found || now - found.mtimeMs < ORPHANED_MS) continue;
       await rm(path, { recursive: true, force: true });
       removed++;
     }

@@ -35,6 +35,8 @@ export interface HistoryEntry {
 export interface Queue {
   readonly running: readonly string[];
   readonly pending: readonly string[];
+  /** Who submitted each of them, where that was told. */
+  readonly clients: ReadonlyMap<string, string>;
 }
 
 export type Submitted =
@@ -117,6 +119,14 @@ const idsOf = (items: unknown): readonly string[] =>
   (Array.isArray(items) ? items : []).flatMap((item: unknown) =>
     Array.isArray(item) && typeof item[1] === "string" ? [item[1]] : [],
   );
+
+const clientsOf = (items: unknown): readonly (readonly [string, string])[] =>
+  (Array.isArray(items) ? items : []).flatMap((item: unknown) => {
+    const [, id, , extra] = Array.isArray(item) ? item : [];
+    return typeof id === "string" && isObject(extra) && typeof extra.client_id === "string"
+      ? [[id, extra.client_id] as const]
+      : [];
+  });
 
 export function createClient(url: string): Client {
   async function send(path: string, init: RequestInit, timeout_ms: number): Promise<Response> {
@@ -207,7 +217,11 @@ export function createClient(url: string): Client {
     async queue() {
       const value = await get("/queue");
       const { queue_running, queue_pending } = isObject(value) ? value : {};
-      return { running: idsOf(queue_running), pending: idsOf(queue_pending) };
+      return {
+        running: idsOf(queue_running),
+        pending: idsOf(queue_pending),
+        clients: new Map([...clientsOf(queue_running), ...clientsOf(queue_pending)]),
+      };
     },
 
     deleteQueued: (prompt_id) => done("/queue", { delete: [prompt_id] }),

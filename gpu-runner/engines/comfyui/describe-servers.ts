@@ -38,7 +38,7 @@ function common(sets: readonly ReadonlySet<string>[]): readonly string[] {
 }
 
 /** `cuda:0 NVIDIA H200 : cudaMallocAsync` is an NVIDIA H200. */
-const plainDevice = (name: string): string =>
+export const plainDevice = (name: string): string =>
   name
     .replace(/^[a-z]+:\d+\s+/, "")
     .replace(/\s*:\s*\w+$/, "")

@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import type { Engine, EngineDescription, EngineResult, EngineWatch, RunOptions } from "../../engine.ts";
 import type { Inputs } from "../../inputs/inputs.ts";
 import { aborted, pause, within } from "../../pause.ts";
@@ -22,6 +23,8 @@ export interface ComfyuiEngineOptions {
   /** At least one. */
   readonly servers: readonly ComfyuiServer[];
   readonly allow: Allow;
+  /** Names the runner to its servers, over its restarts: prompts of a process that was killed are stopped. Default: random. */
+  readonly owner?: string;
   readonly inputs: Inputs;
   /** Leave out what ComfyUI writes about workflows into pictures. Default: it stays. */
   readonly strip_metadata?: boolean;
@@ -60,7 +63,7 @@ class OpenClasses {
  * and rejects when the engine is closed before.
  */
 export function createComfyuiEngine(options: ComfyuiEngineOptions): Engine {
-  const { allow, inputs, log, strip_metadata: strip = false, warmUp } = options;
+  const { allow, owner = randomUUID(), inputs, log, strip_metadata: strip = false, warmUp } = options;
   const timings: Timings = { ...TIMINGS, ...options.timings };
   const open = new OpenClasses(allow);
   const closing = new AbortController();
@@ -74,6 +77,7 @@ export function createComfyuiEngine(options: ComfyuiEngineOptions): Engine {
     ({ url, folder, restarter }) =>
       new Server({
         url,
+        owner,
         strip,
         timings,
         log: (line) => log.info(line),
@@ -125,7 +129,7 @@ export function createComfyuiEngine(options: ComfyuiEngineOptions): Engine {
     }
     const { server, ready } = taken;
     const { client, folder } = server;
-    const site = { client, ready, folder, open: open.of(ready.info), inputs, strip, timings };
+    const site = { client, ready, owner, folder, open: open.of(ready.info), inputs, strip, timings };
     try {
       const end = await runOn({ ...site, warn: (line) => log.warn(line) }, prompt, { ...run, signal });
       await server.giveBack(end);

@@ -1,18 +1,19 @@
 import type { JsonObject } from "../../../schemas/json.ts";
-import type { NodeError } from "../../../schemas/prompt.ts";
 import type { EngineFailure } from "../../engine.ts";
 import { refuse } from "../graph.ts";
+import { NodeErrors } from "../node-errors.ts";
 import { isObject, type Json } from "./json.ts";
 import type { InputSchema, ObjectInfo } from "./object-info.ts";
 import type { GraphPlan } from "./plan.ts";
-import { scrub, shorten } from "./scrub.ts";
+import { lastPart, scrub, shorten } from "./scrub.ts";
 
 const MAX_MESSAGE_BYTES = 2048;
-/** Leaves room for everything else that a job's error may hold. */
-const MAX_LISTED_NODES = 30;
 const MAX_VALUE_CHARACTERS = 120;
 /** The last frames of a traceback that its author sees. */
 const MAX_FRAMES = 6;
+
+const clip = (text: string, characters: number): string =>
+  text.length <= characters ? text : `${text.slice(0, characters).toWellFormed()}…`;
 
 const textOf = (value: unknown): string => (typeof value === "string" ? value : "");
 
@@ -20,8 +21,7 @@ const textOf = (value: unknown): string => (typeof value === "string" ? value : 
 function writtenValue(plan: GraphPlan, id: string, field: string | undefined): string | undefined {
   const value = field === undefined ? undefined : plan.nodes.get(id)?.inputs.get(field);
   if (value === undefined) return undefined;
-  const written = JSON.stringify(value);
-  return written.length <= MAX_VALUE_CHARACTERS ? written : `${written.slice(0, MAX_VALUE_CHARACTERS)}…`;
+  return clip(JSON.stringify(value), MAX_VALUE_CHARACTERS);
 }
 
 /** What is wrong with one input, in words made here: ComfyUI's own list the folders of its machine. */
@@ -31,7 +31,7 @@ function explain(
   value: string | undefined,
   schema: InputSchema | undefined,
 ) {
-  const input = field === undefined ? "an input" : `the input ${field}`;
+  const input = field === undefined ? "an input" : `the input ${clip(field, MAX_VALUE_CHARACTERS)}`;
   const given = value === undefined ? "" : ` ${value}`;
   switch (reason) {
     case "required_input_missing":
@@ -59,41 +59,41 @@ function explain(
 
 /** ComfyUI's refusal of a graph, in words that hold nothing of its machine. */
 export function validationFailure(body: Json, plan: GraphPlan, info: ObjectInfo): EngineFailure {
-  const listed = new Map<string, NodeError[]>();
+  const listed = new NodeErrors();
+  let first: { readonly id: string; readonly message: string } | undefined;
   const reasons = new Set<string>();
   const nodes = isObject(body.node_errors) ? body.node_errors : {};
   for (const [id, entry] of Object.entries(nodes)) {
     const node = plan.nodes.get(id);
     const errors = isObject(entry) && Array.isArray(entry.errors) ? entry.errors.filter(isObject) : [];
-    if (!node || listed.size >= MAX_LISTED_NODES) continue;
-    listed.set(
-      id,
-      errors.map((error) => {
-        const reason = /^[a-z_]{1,60}$/.test(textOf(error.type)) ? textOf(error.type) : "invalid";
-        reasons.add(reason);
-        const named = isObject(error.extra_info) ? textOf(error.extra_info.input_name) : "";
-        const schemas = info.get(node.class_type)?.inputs;
-        const field = node.inputs.has(named) || schemas?.has(named) ? named : undefined;
-        const schema = field === undefined ? undefined : schemas?.get(field);
-        const message = explain(reason, field, writtenValue(plan, id, field), schema);
-        return { ...(field === undefined ? {} : { field }), reason, message };
-      }),
-    );
+    if (!node) continue;
+    for (const error of errors) {
+      const reason = /^[a-z_]{1,60}$/.test(textOf(error.type)) ? textOf(error.type) : "invalid";
+      reasons.add(reason);
+      const named = isObject(error.extra_info) ? textOf(error.extra_info.input_name) : "";
+      const schemas = info.get(node.class_type)?.inputs;
+      const field = node.inputs.has(named) || schemas?.has(named) ? named : undefined;
+      const schema = field === undefined ? undefined : schemas?.get(field);
+      const message = explain(reason, field, writtenValue(plan, id, field), schema);
+      first ??= { id, message };
+      listed.add(id, { ...(field === undefined ? {} : { field }), reason, message });
+    }
   }
-  const [first] = listed;
-  if (!first?.[1][0]) {
+  if (!first) {
     const type = isObject(body.error) ? textOf(body.error.type) : "";
     const reason = /^[a-z_]{1,60}$/.test(type) ? ` (${type})` : "";
     return refuse(`The engine does not accept this workflow${reason}.`).error;
   }
-  const [id, [error]] = first;
+  const { id, message } = first;
   const class_type = plan.nodes.get(id)?.class_type ?? "";
-  const { error: failure } = refuse(`Node ${id} (${class_type}): ${error.message}`, listed);
+  const { error: failure } = refuse(`Node ${id} (${class_type}): ${message}`, listed.byNode);
   const missing = [...reasons].every((reason) => reason === "value_not_in_list");
   return { ...failure, code: missing ? "missing_model" : "invalid_prompt" };
 }
 
 const OUT_OF_MEMORY_TYPE = /(?:^|\.)(?:OutOfMemoryError|MemoryError)$/;
+/** What torch raises where it has no class of its own; other exceptions may have a graph's own words. */
+const OUT_OF_MEMORY_CARRIER = /(?:^|\.)(?:RuntimeError|AcceleratorError)$/;
 const OUT_OF_MEMORY_WORDS = /ran out of memory on your GPU|can't allocate memory|CUDA out of memory|HIP out of memory/i;
 
 /** `file:line function` of the innermost frames; a file is named without its folders. */
@@ -117,18 +117,20 @@ export function executionFailure(
   plan: GraphPlan,
   known: ReadonlyMap<string, string>,
 ): EngineFailure & { readonly code: "execution_failed" | "out_of_memory" } {
-  const type = textOf(data.exception_type);
+  // The module of a custom pack is named after its whole path.
+  const type = clip(lastPart(textOf(data.exception_type)), 200);
   const words = textOf(data.exception_message);
-  const isMemory = OUT_OF_MEMORY_TYPE.test(type) || OUT_OF_MEMORY_WORDS.test(words);
+  const isMemory =
+    OUT_OF_MEMORY_TYPE.test(type) || (OUT_OF_MEMORY_CARRIER.test(type) && OUT_OF_MEMORY_WORDS.test(words));
   const reported = textOf(data.node_id);
   const node_id = plan.nodes.has(reported) ? reported : reported.split(".")[0];
   const node = node_id === undefined ? undefined : plan.nodes.get(node_id);
-  const node_class = node?.class_type ?? textOf(data.node_type);
+  const node_class = node?.class_type ?? clip(textOf(data.node_type), 200);
   const said = scrub(words, known).trim() || type || "it gave no reason";
   const where = node ? `Node ${node_id} (${node_class})` : "A node";
   const details: JsonObject = {
     ...(node_class === "" ? {} : { node_class }),
-    ...(type === "" ? {} : { exception_type: type.slice(0, 200) }),
+    ...(type === "" ? {} : { exception_type: type }),
     frames: framesOf(data.traceback),
   };
   return {

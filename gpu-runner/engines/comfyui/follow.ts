@@ -101,14 +101,22 @@ async function followUntil(silent: Promise<"silent">, life: Life, followed: Foll
   const { client, prompt_id, abilities, signal, bell, timings } = followed;
   let absences = 0;
   let refusals = 0;
+  let stoppedAt = Number.NEGATIVE_INFINITY;
   let queueAt = Number.NEGATIVE_INFINITY;
   let cancelled = false;
 
   /** One look at the server; undefined while there is something to wait for. */
   async function look(): Promise<Ending | undefined> {
-    if (signal.aborted) await cancelPrompt(client, prompt_id, abilities);
     let entry = await client.history(prompt_id);
     if (entry) return { how: "entry", entry };
+    // A stop that names no prompt is not repeated at once: this prompt may just be making way for another one.
+    const patience = abilities.targetedInterrupt ? 0 : timings.blind_stop_ms;
+    if (signal.aborted && performance.now() - stoppedAt >= patience) {
+      stoppedAt = performance.now();
+      await cancelPrompt(client, prompt_id, abilities);
+      entry = await client.history(prompt_id);
+      if (entry) return { how: "entry", entry };
+    }
     if (!signal.aborted && absences === 0 && performance.now() - queueAt < timings.queue_ms) return undefined;
     const { running, pending } = await client.queue();
     queueAt = performance.now();

@@ -1,5 +1,29 @@
-/** Strings, so that their content is passed over, and the words that Python writes and JSON does not have. */
-const STRING_OR_WORD = /"(?:[^"\\]|\\.)*"|-?\bInfinity\b|\bNaN\b/g;
+/** What Python writes and JSON does not have. */
+const WORDS = /-?\bInfinity\b|\bNaN\b/g;
+
+/** Whether an odd number of backslashes stands before a place. */
+function isEscaped(text: string, at: number): boolean {
+  let first = at;
+  while (text[first - 1] === "\\") first--;
+  return (at - first) % 2 === 1;
+}
+
+/** The words become null where they are no part of a string. No pattern runs over a string: they have megabytes. */
+function withoutWords(text: string): string {
+  let written = "";
+  for (let at = 0; ; ) {
+    const open = text.indexOf('"', at);
+    written += text.slice(at, open < 0 ? undefined : open).replace(WORDS, "null");
+    if (open < 0) return written;
+    let close = open;
+    do {
+      close = text.indexOf('"', close + 1);
+      if (close < 0) return written;
+    } while (isEscaped(text, close));
+    at = close + 1;
+    written += text.slice(open, at);
+  }
+}
 
 /**
  * Parses JSON as ComfyUI writes it: a node's own numbers may be `NaN` or `Infinity`, which become null.
@@ -10,7 +34,7 @@ export function parseLenient(text: string): unknown {
     return JSON.parse(text);
   } catch {
     try {
-      return JSON.parse(text.replace(STRING_OR_WORD, (match) => (match.startsWith('"') ? match : "null")));
+      return JSON.parse(withoutWords(text));
     } catch {
       return undefined;
     }

@@ -16,6 +16,8 @@ export interface InputSchema {
   readonly upload?: UploadKind;
   readonly min?: number;
   readonly max?: number;
+  /** Set where it brings inputs of its own, which a graph names `input.name`. */
+  readonly dynamic?: true;
 }
 
 export interface ClassSchema {
@@ -50,6 +52,9 @@ function uploadOf(options: Json): UploadKind | undefined {
 const texts = (value: unknown): readonly string[] | undefined =>
   Array.isArray(value) ? value.filter((one) => typeof one === "string") : undefined;
 
+/** The types of inputs that make others as they are needed. */
+const DYNAMIC = /^COMFY_(?:AUTOGROW|DYNAMIC)/;
+
 function readInput(entry: unknown, required: boolean): InputSchema {
   const [type, given] = Array.isArray(entry) ? entry : [];
   const settings = isObject(given) ? given : {};
@@ -62,6 +67,7 @@ function readInput(entry: unknown, required: boolean): InputSchema {
     ...(upload ? { upload } : {}),
     ...(typeof min === "number" ? { min } : {}),
     ...(typeof max === "number" ? { max } : {}),
+    ...(typeof type === "string" && DYNAMIC.test(type) ? { dynamic: true } : {}),
   };
 }
 
@@ -73,7 +79,10 @@ function readGroups(groups: unknown, prefix: string, inputs: Inputs): void {
     const members = groups[group];
     if (!isObject(members)) continue;
     for (const [name, input] of Object.entries(members)) {
-      inputs.set(`${prefix}${name}`, readInput(input, group === "required" && prefix === ""));
+      const schema = readInput(input, group === "required" && prefix === "");
+      // Two choices may bring an input of one name: where one of them takes a file, it is one.
+      const upload = schema.upload ?? inputs.get(`${prefix}${name}`)?.upload;
+      inputs.set(`${prefix}${name}`, upload ? { ...schema, upload } : schema);
       readChoices(input, `${prefix}${name}.`, inputs);
     }
   }

@@ -68,11 +68,11 @@ export interface Origin {
  * run's folder; a pack's class may save beside it, and never in the folder of another run.
  */
 function isOwn({ node_id, file }: { node_id: string; file: ServerFile }, { folder, isTrusted }: Origin): boolean {
+  const steps = file.subfolder.split(/[/\\]/).filter((step) => step !== "" && step !== ".");
+  if (steps.includes("..") || /[/\\]/.test(file.filename)) return false;
   if (file.type === "temp") return true;
-  const at = file.subfolder.replaceAll("\\", "/").replace(/\/+$/, "");
-  if (/(?:^|\/)\.\.(?:\/|$)/.test(at) || /[/\\]/.test(file.filename)) return false;
-  if (at === folder || at.startsWith(`${folder}/`)) return true;
-  return isTrusted(node_id) && at.split("/")[0]?.toLowerCase() !== OUTPUT_PARENT;
+  if (`${steps.join("/")}/`.startsWith(`${folder}/`)) return true;
+  return isTrusted(node_id) && steps[0]?.toLowerCase() !== OUTPUT_PARENT;
 }
 
 /** All files of the run that an entry names, also those that are no outputs of the job: what is to be removed. */
@@ -80,7 +80,7 @@ export const filesIn = (entry: HistoryEntry, origin: Origin): readonly ServerFil
   shownIn(entry).flatMap((shown) => ("file" in shown && isOwn(shown, origin) ? [shown.file] : []));
 
 const KINDS = ["image", "video", "audio", "text"] as const satisfies readonly OutputKind[];
-const MEDIA_TYPE = /^[\w!#$&^.+-]+\/[\w!#$&^.+-]+$/;
+const MEDIA_TYPE = /^[\w!#$&^.+-]{1,60}\/[\w!#$&^.+-]{1,100}$/;
 /** What common output nodes write and no table of media types has. */
 const OWN_TYPES: ReadonlyMap<string, string> = new Map([
   ["flac", "audio/flac"],

@@ -1,7 +1,10 @@
-import type { NodeError, Prompt, PromptNode } from "../../../schemas/prompt.ts";
-import { isLink } from "../../../schemas/prompt.ts";
+import { MAX_OUTPUT_FILES } from "../../../schemas/limits.ts";
+import { isLink, type Prompt, type PromptNode } from "../../../schemas/prompt.ts";
 import { type Refusal, readGraph, refuse } from "../graph.ts";
+import { NodeErrors } from "../node-errors.ts";
+import { LONGEST_CHAIN, longestChain, neededBy } from "./chains.ts";
 import { guardOf, uploadWithoutMark } from "./file-inputs.ts";
+import { shapeProblem, unwrapped } from "./input-shape.ts";
 import { type ClassSchema, isCoreModule, type ObjectInfo, type UploadKind } from "./object-info.ts";
 
 /** A file that a node wants, as its author named it. */
@@ -30,6 +33,7 @@ export const SUBSTITUTES: ReadonlyMap<string, string> = new Map([["SaveImageWebs
 declare global {
   interface JSON {
     rawJSON(text: string): object;
+    isRawJSON(value: unknown): boolean;
   }
 }
 
@@ -37,38 +41,17 @@ declare global {
 const exactNumber = (source: string, value: number, key: string): unknown =>
   key === "1" && Number.isSafeInteger(value) ? value : JSON.rawJSON(source);
 
+/** What an output's description takes (schemas/job.ts). */
+const MAX_NODE_ID = 200;
+
 const named = (text: string): string => JSON.stringify(text.slice(0, 200));
 
 /** Names that ComfyUI reads in a folder other than its own one. */
 const ELSEWHERE = /\[(?:input|output|temp)\]\s*$|^[/\\~]|^[a-z]:[/\\]|(?:^|[/\\])\.\.(?:[/\\]|$)/i;
 
-/** The nodes from which an output is reached backwards. Iterative: graphs have up to 5,000 nodes in a chain. */
-function neededBy(outputs: Iterable<string>, graph: Prompt): ReadonlySet<string> {
-  const needed = new Set<string>(outputs);
-  const open = [...needed];
-  for (let id = open.pop(); id !== undefined; id = open.pop()) {
-    for (const input of graph.get(id)?.inputs.values() ?? []) {
-      if (!isLink(input) || needed.has(input[0])) continue;
-      needed.add(input[0]);
-      open.push(input[0]);
-    }
-  }
-  return needed;
-}
-
-class Errors {
-  readonly byNode = new Map<string, NodeError[]>();
-
-  add(id: string, error: NodeError): void {
-    const list = this.byNode.get(id);
-    if (list) list.push(error);
-    else this.byNode.set(id, [error]);
-  }
-}
-
 /** `missing_node` for the classes that can't run here: not installed, or closed by the operator. */
 function classRefusal(graph: Prompt, info: ObjectInfo, open: ReadonlySet<string>): Refusal | undefined {
-  const errors = new Errors();
+  const errors = new NodeErrors();
   let first: { id: string; words: string } | undefined;
   for (const [id, { class_type }] of graph) {
     if (open.has(class_type)) continue;
@@ -102,7 +85,7 @@ const NO_FILE: ReadonlyMap<string, string> = new Map([
  * take any; inputs that a core class makes as they are needed are named after the one that it has, with a dot.
  */
 const isStrange = (schema: ClassSchema, field: string): boolean =>
-  isCoreModule(schema.module) && !schema.inputs.has(field) && !schema.inputs.has(field.split(".")[0] ?? "");
+  isCoreModule(schema.module) && !schema.inputs.has(field) && !schema.inputs.get(field.split(".")[0] ?? "")?.dynamic;
 
 /** Why an input may not have its value, beyond what the server checks; undefined where it may. */
 function guardProblem(class_type: string, field: string, value: unknown): string | undefined {
@@ -110,15 +93,22 @@ function guardProblem(class_type: string, field: string, value: unknown): string
   if (!guard) return undefined;
   if (isLink(value)) return "This input takes no link to another node: give its value.";
   const { longest } = guard;
-  if (longest === undefined || typeof value !== "string" || value.length <= longest) return undefined;
+  // The server makes a text of whatever is not one.
+  const written = typeof value === "string" ? value : JSON.stringify(value);
+  if (longest === undefined || written.length <= longest) return undefined;
   return `This input has at most ${longest} characters.`;
 }
 
-function inspectNode(id: string, node: PromptNode, info: ObjectInfo, errors: Errors, files: WantedFile[]): void {
+/** Some choices take several of their list. */
+const choicesIn = (value: unknown): readonly string[] =>
+  (Array.isArray(value) ? value : [value]).filter((one) => typeof one === "string");
+
+function inspectNode(id: string, node: PromptNode, info: ObjectInfo, errors: NodeErrors, files: WantedFile[]): void {
   const { class_type } = node;
   const schema = info.get(class_type);
   if (!schema) return;
-  for (const [field, value] of node.inputs) {
+  for (const [field, given] of node.inputs) {
+    const value = unwrapped(given);
     const input = schema.inputs.get(field);
     const kind = input?.upload ?? uploadWithoutMark(class_type, field);
     const guarded = guardProblem(class_type, field, value);
@@ -132,8 +122,10 @@ function inspectNode(id: string, node: PromptNode, info: ObjectInfo, errors: Err
     } else if (isLink(value) && isStrange(schema, field)) {
       const message = `The class ${named(class_type)} has no input ${named(field)}.`;
       errors.add(id, { field, reason: "unknown_input", message });
-    } else if (input?.options && typeof value === "string" && ELSEWHERE.test(value)) {
-      const message = `${named(value)} reaches outside the folder of this input.`;
+    } else if (input?.options) {
+      const strange = choicesIn(value).find((choice) => ELSEWHERE.test(choice));
+      if (strange === undefined) continue;
+      const message = `${named(strange)} reaches outside the folder of this input.`;
       errors.add(id, { field, reason: "value_not_in_list", message });
     }
   }
@@ -169,12 +161,23 @@ export function planGraph(
       "The workflow has no output node: end it with a node such as SaveImage that saves or shows a result.",
     );
   }
+  // Each message of progress repeats all nodes that have begun: thousands of outputs would take the server minutes.
+  if (outputs.size > MAX_OUTPUT_FILES)
+    return refuse(`The workflow has ${outputs.size} output nodes; a job has at most ${MAX_OUTPUT_FILES} files.`);
   const needed = neededBy(outputs, graph);
+  if (longestChain(needed, graph) > LONGEST_CHAIN)
+    return refuse(`The workflow has a chain of more than ${LONGEST_CHAIN} nodes.`);
   const nodes = new Map([...graph].filter(([id]) => needed.has(id)));
-  const errors = new Errors();
+  const errors = new NodeErrors();
   const files: WantedFile[] = [];
-  if (!ownFiles) for (const [id, node] of nodes) inspectNode(id, node, info, errors, files);
-  const [first] = errors.byNode.values();
-  if (first?.[0]) return refuse(first[0].message, errors.byNode);
+  for (const [id, node] of nodes) {
+    if (id.length > MAX_NODE_ID) return refuse(`The id of a node has at most ${MAX_NODE_ID} characters.`);
+    for (const [field, value] of node.inputs) {
+      const problem = shapeProblem(value);
+      if (problem) errors.add(id, { field, ...problem });
+    }
+    if (!ownFiles) inspectNode(id, node, info, errors, files);
+  }
+  if (errors.first) return refuse(errors.first.message, errors.byNode);
   return { ok: true, plan: { nodes, outputs, files } };
 }

@@ -18,12 +18,14 @@ import { RunProgress } from "./progress.ts";
 import type { Returned, Verdict } from "./server.ts";
 import { openSocket } from "./socket.ts";
 import type { Timings } from "./timings.ts";
-import { fileKey, OUTPUT_PARENT, type RunNames, runNames, writeGraph } from "./write-graph.ts";
+import { clientId, fileKey, OUTPUT_PARENT, type RunNames, runNames, writeGraph } from "./write-graph.ts";
 
 /** Where a run happens, and what it needs. */
 export interface RunSite {
   readonly client: Client;
   readonly ready: ReadyServer;
+  /** Names the runner in the client ids of its prompts, over its restarts. */
+  readonly owner: string;
   /** The folder that holds the server's `input`, `output` and `temp`, where the runner may reach it. */
   readonly folder: string | undefined;
   /** The classes that may run. */
@@ -158,7 +160,7 @@ class ComfyRun {
     const { signal } = this.#options;
     const classes = new Map([...plan.nodes].map(([id, { class_type }]) => [id, class_type]));
     const progress = new RunProgress(classes);
-    const client_id = this.#prompt_id;
+    const client_id = clientId(this.#site.owner, this.#prompt_id);
     const ring = (): void => this.#bell.ring();
     const socket = openSocket({
       url: client.url,

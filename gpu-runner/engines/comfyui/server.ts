@@ -6,6 +6,7 @@ import { clean, type Leftovers } from "./cleaning.ts";
 import { type Client, createClient, Unreachable } from "./client.ts";
 import { passGate, type ReadyServer } from "./gate.ts";
 import { SHARED_USER, sharesUser } from "./shared-user.ts";
+import { readObjectInfo } from "./object-info.ts";
 import type { Timings } from "./timings.ts";
 
 /** For a trial of the gate to be taken back. */
@@ -19,6 +20,8 @@ export interface Restarter {
 
 export interface ServerOptions {
   readonly url: string;
+  /** Names the runner in the client ids of its prompts, over its restarts. */
+  readonly owner: string;
   readonly folder?: string;
   readonly strip: boolean;
   readonly warmUp?: string;
@@ -63,8 +66,11 @@ export class Server {
   #last: ReadyServer | undefined;
   #busy = false;
   #restarting: Promise<void> | undefined;
+  #closed: Promise<void> | undefined;
   #isNew = true;
   #left: Leftovers[] = [];
+  /** When its classes and models were last read. */
+  #listedAt = Number.NEGATIVE_INFINITY;
 
   constructor(options: ServerOptions) {
     this.#options = options;
@@ -110,11 +116,12 @@ export class Server {
     this.#options.changed();
   }
 
-  /** Ends its watch. A server that hangs in the gate is not waited for. */
-  async close(): Promise<void> {
+  /** Ends its watch. A server that hangs in the gate is not waited for. Idempotent. */
+  close(): Promise<void> {
     this.#closing.abort();
     this.#bell.ring();
-    await within(CLOSE_MS, Promise.all([this.#loop, this.#restarting]));
+    this.#closed ??= within(CLOSE_MS, Promise.all([this.#loop, this.#restarting]));
+    return this.#closed;
   }
 
   #restart(reason: string): Promise<void> {
@@ -145,7 +152,7 @@ export class Server {
 
   async #enter(): Promise<void> {
     const { signal } = this.#closing;
-    const { folder, strip, warmUp, timings, log, warn, changed } = this.#options;
+    const { owner, folder, strip, warmUp, timings, log, warn, changed } = this.#options;
     const [first, most] = timings.gate_retry_ms;
     let said: string | undefined;
     let gone = false;
@@ -154,6 +161,7 @@ export class Server {
       const passed = await passGate(
         {
           client: this.client,
+          owner,
           strip,
           timings,
           signal,
@@ -170,7 +178,10 @@ export class Server {
         await this.#cleanUp(passed.server);
         this.#ready = passed.server;
         this.#last = passed.server;
-        log(`${this.url} is ready: ComfyUI ${passed.server.version}, ${passed.server.info.size} classes`);
+        this.#listedAt = performance.now();
+        log(
+          `${this.url} is ready: ComfyUI ${passed.server.version}, ${passed.server.info.size} node classes installed`,
+        );
         changed();
         return;
       }
@@ -200,13 +211,27 @@ export class Server {
     }
   }
 
+  /** Rejects where it does not answer. Models that were added meanwhile are told, now and then. */
+  async #look(): Promise<void> {
+    const { timings, changed } = this.#options;
+    await this.client.systemStats();
+    if (performance.now() - this.#listedAt < timings.list_ms) return;
+    const info = readObjectInfo(await this.client.objectInfo());
+    this.#listedAt = performance.now();
+    if (!info || !this.#ready) return;
+    // A run that began meanwhile goes on with the list that it was planned by.
+    this.#ready = { ...this.#ready, info };
+    this.#last = this.#ready;
+    changed();
+  }
+
   /** While it idles: does it answer? A run finds out by itself. */
   async #watch(): Promise<void> {
     const { timings, warn, changed } = this.#options;
     await this.#bell.sleep(timings.idle_check_ms);
     if (this.#busy || !this.#ready || this.#closing.signal.aborted) return;
     try {
-      await Promise.race([this.client.systemStats(), aborted(this.#closing.signal)]);
+      await Promise.race([this.#look(), aborted(this.#closing.signal)]);
     } catch (error) {
       if (this.#busy || !this.#ready) return;
       this.#ready = undefined;

@@ -13,6 +13,8 @@ export interface Timings {
   readonly socket_ms: number;
   /** Between looks at an idle server. */
   readonly idle_check_ms: number;
+  /** Between looks at an idle server's classes and models: 1.6 MB of JSON with ComfyUI 0.33. */
+  readonly list_ms: number;
   /** Between tries at a server that is down, doubled up to the second. */
   readonly gate_retry_ms: readonly [first: number, most: number];
   /** For the trial run at the gate, which shows that the server's worker is alive; and for the warm-up. */
@@ -26,6 +28,8 @@ export interface Timings {
   readonly free_ms: number;
   /** Between the tries at an output whose server does not answer: it may be in its restart. */
   readonly view_retry_ms: readonly number[];
+  /** Between stops on a server whose stop ends whatever runs. */
+  readonly blind_stop_ms: number;
   /** For a stalled run to end after it was told to. */
   readonly last_stop_ms: number;
 }
@@ -38,6 +42,7 @@ export const TIMINGS: Timings = {
   stall_ms: 120_000,
   socket_ms: 2_000,
   idle_check_ms: 5_000,
+  list_ms: 300_000,
   gate_retry_ms: [500, 10_000],
   trial_ms: 60_000,
   warm_up_ms: 600_000,
@@ -45,5 +50,6 @@ export const TIMINGS: Timings = {
   ready_ms: 60_000,
   free_ms: 10_000,
   view_retry_ms: [200, 1_000, 3_000, 6_000],
+  blind_stop_ms: 1_000,
   last_stop_ms: 10_000,
 };

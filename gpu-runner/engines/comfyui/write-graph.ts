@@ -16,6 +16,13 @@ export const OUTPUT_PARENT = "darkroom";
 
 export const runNames = (run: string): RunNames => ({ run, folder: `${OUTPUT_PARENT}/${run}` });
 
+/** Names who submitted a prompt: a runner, over its restarts, and one run. No two runs share one. */
+export const clientId = (owner: string, run: string): string => `${OUTPUT_PARENT}-${owner}-${run}`;
+
+/** Whether a prompt is one of this runner's. */
+export const isOwnClient = (client_id: string, owner: string): boolean =>
+  client_id.startsWith(`${OUTPUT_PARENT}-${owner}-`);
+
 /** The input that no class knows: it changes the key under which ComfyUI would find an earlier run's files again. */
 const RUN_INPUT = "darkroom_run";
 

@@ -293,7 +293,7 @@ export function coreTable(name: string, startServer: () => Promise<TableServer>)
     it("stops a running prompt, and is idle then", async () => {
       const { result } = await whileRunning(server.slow(), (abort) => abort());
       expect(result).toMatchObject({ ok: false, reason: "interrupted" });
-      expect(await client.queue()).toEqual({ running: [], pending: [] });
+      expect(await client.queue()).toMatchObject({ running: [], pending: [] });
     });
 
     it("stops exactly its own prompt: a stranger's that waits behind it runs on", async () => {
@@ -315,7 +315,7 @@ export function coreTable(name: string, startServer: () => Promise<TableServer>)
       await until(async () => (await client.queue()).pending.length === 1, "the own prompt waits");
       controller.abort();
       expect((await running).result).toMatchObject({ ok: false, reason: "interrupted" });
-      expect(await client.queue()).toEqual({ running: [strangers], pending: [] });
+      expect(await client.queue()).toMatchObject({ running: [strangers], pending: [] });
       await client.interrupt(strangers);
       await until(async () => (await client.history(strangers)) !== undefined, "the stranger's prompt has ended");
       await client.forget(strangers);
@@ -328,7 +328,7 @@ export function coreTable(name: string, startServer: () => Promise<TableServer>)
         const { result } = await subject.run(server.slow(), { signal: controller.signal });
         expect(result).toMatchObject({ ok: false, reason: "interrupted" });
       }
-      expect(await client.queue()).toEqual({ running: [], pending: [] });
+      expect(await client.queue()).toMatchObject({ running: [], pending: [] });
       expect((await subject.run({ 1: freshImage(), 2: saveImage("1") })).outputs).toHaveLength(1);
     });
   });

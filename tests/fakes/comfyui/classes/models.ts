@@ -8,8 +8,8 @@ export type Models = Readonly<Record<string, Readonly<Record<string, readonly st
 
 const DECODED_SIZE = 64;
 
-function loader(info: ObjectInfo, method: string): NodeClass {
-  return { info: () => info, method, run: () => ({ outputs: info.output.map((kind) => new Opaque(kind)) }) };
+function loader(info: () => ObjectInfo, method: string): NodeClass {
+  return { info, method, run: () => ({ outputs: info().output.map((kind) => new Opaque(kind)) }) };
 }
 
 function listing(info: ObjectInfo, names: Readonly<Record<string, readonly string[]>> | undefined): ObjectInfo {
@@ -122,7 +122,8 @@ export function modelClasses(models: Models): Readonly<Record<string, NodeClass>
     },
   };
   for (const [name, [info, method]] of Object.entries(infos)) {
-    classes[name] = loader(listing(info, models[name]), method);
+    // The files are listed at each question, as they are then.
+    classes[name] = loader(() => listing(info, models[name]), method);
   }
   return classes;
 }
