@@ -10,15 +10,16 @@ import { type Client, type HistoryEntry, type ServerFile, Unreachable } from "./
 import { executionFailure, logLinesOf, validationFailure } from "./failures.ts";
 import { type Ending, follow } from "./follow.ts";
 import type { ReadyServer } from "./gate.ts";
+import { giveInputs } from "./give-inputs.ts";
 import type { Message } from "./messages.ts";
 import { isCoreModule } from "./object-info.ts";
 import { filesIn, type Origin, outputsOf } from "./outputs.ts";
-import { type GraphPlan, planGraph } from "./plan.ts";
+import { type GraphPlan, planGraph, type WantedFile } from "./plan.ts";
 import { RunProgress } from "./progress.ts";
 import type { Returned, Verdict } from "./server.ts";
 import { openSocket } from "./socket.ts";
 import type { Timings } from "./timings.ts";
-import { clientId, fileKey, OUTPUT_PARENT, type RunNames, runNames, writeGraph } from "./write-graph.ts";
+import { clientId, type RunNames, runNames, writeGraph } from "./write-graph.ts";
 
 /** Where a run happens, and what it needs. */
 export interface RunSite {
@@ -42,8 +43,6 @@ export interface RunEnd extends Returned {
 }
 
 const PREVIEW_EVERY_MS = 500;
-/** What an upload has beside the file: the server's limit is on the whole of it. */
-const FORM_BYTES = 4096;
 
 /** One execution on a server that is this run's alone. */
 class ComfyRun {
@@ -80,8 +79,12 @@ class ComfyRun {
     const { plan } = planned;
     this.#plan = plan;
     try {
-      const files = await this.#prepare(plan);
-      return files.ok ? await this.#execute(plan, files.files) : files.end;
+      if (this.#options.signal.aborted) return this.#interrupted();
+      const given = await this.#giveInputs(plan);
+      if (given.how === "failed") return await this.#ended(this.#failed(given.error));
+      if (given.how === "aborted") return await this.#ended(this.#interrupted());
+      this.#download_ms = given.download_ms;
+      return await this.#execute(plan, given.files);
     } catch (error) {
       if (!(error instanceof Unreachable)) {
         await this.#clean(undefined);
@@ -110,49 +113,13 @@ class ComfyRun {
     return this.#failed({ code: "engine_crashed", message }, verdict, reason);
   }
 
-  /** Fetches the files that the graph names, and gives them to the server. Ends the run where it can't. */
-  async #prepare(
-    plan: GraphPlan,
-  ): Promise<{ ok: true; files: ReadonlyMap<string, string> } | { ok: false; end: RunEnd }> {
-    const files = new Map<string, string>();
-    const { client, ready, inputs } = this.#site;
-    const { signal } = this.#options;
-    if (signal.aborted) return { ok: false, end: this.#interrupted() };
-    if (plan.files.length === 0) return { ok: true, files };
-    const max_bytes = Math.max(0, ready.max_upload - FORM_BYTES);
-    const wanted = plan.files.map(({ url, kind }) => ({ url, kind, max_bytes }));
-    const fetched = await inputs.fetch(wanted, signal);
-    if (!fetched.ok) {
-      if (fetched.reason === "aborted") return { ok: false, end: this.#interrupted() };
-      const node = plan.files.find(({ url }) => url === fetched.url);
-      const { message } = fetched;
-      const error: EngineFailure = {
-        code: "input_download_failed",
-        message,
-        ...(node ? { node_id: node.node_id, details: { field: node.field } } : {}),
-      };
-      return { ok: false, end: this.#failed(error) };
-    }
-    try {
-      this.#download_ms = fetched.download_ms;
-      for (const { node_id, field, url } of plan.files) {
-        if (signal.aborted) break;
-        const file = fetched.files.get(url);
-        if (!file) throw new Error("an input was fetched and is not there");
-        const filename = `${OUTPUT_PARENT}-${randomBytes(16).toString("hex")}.${file.extension}`;
-        const stored: ServerFile = { filename, subfolder: "", type: "input" };
-        this.#uploaded.push(stored);
-        const { filename: name } = await client.upload(file.path, stored, signal);
-        if (name !== filename) this.#uploaded.push({ ...stored, filename: name });
-        this.#known.set(name, `the file of ${field}`);
-        files.set(fileKey(node_id, field), name);
-      }
-    } finally {
-      fetched.release();
-    }
-    if (!signal.aborted) return { ok: true, files };
-    await this.#clean(undefined);
-    return { ok: false, end: this.#interrupted() };
+  #giveInputs(plan: GraphPlan) {
+    const { client, inputs, ready } = this.#site;
+    const uploading = (file: ServerFile, { field }: WantedFile): void => {
+      this.#uploaded.push(file);
+      this.#known.set(file.filename, `the file of ${field}`);
+    };
+    return giveInputs(plan, { client, inputs, max_upload: ready.max_upload, uploading }, this.#options.signal);
   }
 
   async #execute(plan: GraphPlan, files: ReadonlyMap<string, string>): Promise<RunEnd> {
