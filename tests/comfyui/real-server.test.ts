@@ -1,4 +1,4 @@
-import { coreTable } from "../gpu-runner/comfyui/core-table.ts";
+import { contractPrompts, coreTable } from "../gpu-runner/comfyui/core-table.ts";
 import { engineContract } from "../gpu-runner/engine-contract.ts";
 import { freshImage, saveImage, startSubject } from "../gpu-runner/comfyui/subject.ts";
 
@@ -39,17 +39,7 @@ engineContract("ComfyUI", async () => {
   await engine.describe();
   return {
     engine,
-    prompts: {
-      outputs: JSON.stringify({
-        1: freshImage(32, 32, 2),
-        2: freshImage(),
-        10: saveImage("1"),
-        9: saveImage("2"),
-      }),
-      slow: JSON.stringify(slow()),
-      failing: { prompt: JSON.stringify(failing().graph), code: "execution_failed", node_id: "2" },
-      missingClass: JSON.stringify({ 1: { class_type: "NoSuchClass", inputs: {} }, 2: saveImage("1") }),
-    },
+    prompts: contractPrompts({ slow, failing }),
     dispose: close,
   };
 });

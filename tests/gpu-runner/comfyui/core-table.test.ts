@@ -1,6 +1,6 @@
 import { startFakeComfyui } from "../../fakes/comfyui/server.ts";
 import { engineContract } from "../engine-contract.ts";
-import { coreTable } from "./core-table.ts";
+import { contractPrompts, coreTable } from "./core-table.ts";
 import { freshImage, saveImage, startSubject } from "./subject.ts";
 
 const ALLOW = "core,recorder_nodes";
@@ -32,24 +32,9 @@ engineContract("ComfyUI", async () => {
   const { url, folder } = fake;
   const { engine, close } = await startSubject({ servers: [{ url, folder }], allow: ALLOW });
   await engine.describe();
-  const broken = { class_type: "TestFail", inputs: { image: ["1", 0], kind: "value", message: "broken" } };
   return {
     engine,
-    prompts: {
-      outputs: JSON.stringify({
-        1: freshImage(32, 32, 2),
-        2: freshImage(),
-        10: saveImage("1"),
-        9: saveImage("2"),
-      }),
-      slow: JSON.stringify(slow()),
-      failing: {
-        prompt: JSON.stringify({ 1: freshImage(), 2: broken, 3: saveImage("2") }),
-        code: "execution_failed",
-        node_id: "2",
-      },
-      missingClass: JSON.stringify({ 1: { class_type: "NoSuchClass", inputs: {} }, 2: saveImage("1") }),
-    },
+    prompts: contractPrompts({ slow, failing }),
     async dispose() {
       await close();
       await fake.close();

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import sharp from "sharp";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { EngineProgress } from "../../../gpu-runner/engine.ts";
+import type { EngineSubject } from "../engine-contract.ts";
 import { type Client, createClient } from "../../../gpu-runner/engines/comfyui/client.ts";
 import { abilitiesOf } from "../../../gpu-runner/engines/comfyui/version.ts";
 import {
@@ -30,6 +31,17 @@ export interface TableServer {
   readonly isReal: boolean;
   close(): Promise<void>;
 }
+
+/** The graphs of the engine contract, for a server. */
+export const contractPrompts = ({
+  slow,
+  failing,
+}: Pick<TableServer, "slow" | "failing">): EngineSubject["prompts"] => ({
+  outputs: words({ 1: freshImage(32, 32, 2), 2: freshImage(), 10: saveImage("1"), 9: saveImage("2") }),
+  slow: words(slow()),
+  failing: { prompt: words(failing().graph), code: "execution_failed", node_id: "2" },
+  missingClass: words({ 1: { class_type: "NoSuchClass", inputs: {} }, 2: saveImage("1") }),
+});
 
 const words = (value: unknown): string => JSON.stringify(value);
 
