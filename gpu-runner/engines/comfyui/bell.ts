@@ -8,9 +8,11 @@ export class Bell {
     this.#rung.abort();
   }
 
-  /** Sleeps for `ms`, or until the next ring. */
-  async sleep(ms: number): Promise<void> {
+  /** Sleeps for `ms`, or until the next ring; tells whether it was rung. */
+  async sleep(ms: number): Promise<boolean> {
     await pause(ms, this.#rung.signal);
-    if (this.#rung.signal.aborted) this.#rung = new AbortController();
+    const { aborted } = this.#rung.signal;
+    if (aborted) this.#rung = new AbortController();
+    return aborted;
   }
 }

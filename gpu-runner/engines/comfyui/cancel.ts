@@ -8,8 +8,10 @@ import type { Abilities } from "./version.ts";
 export async function cancelPrompt(client: Client, prompt_id: string, abilities: Abilities): Promise<void> {
   if (abilities.cancel && (await client.cancel(prompt_id))) return;
   await client.deleteQueued(prompt_id);
-  if (!abilities.targetedInterrupt) {
-    // This server's interrupt stops whatever runs: it is sent only while that is this prompt.
+  // A server that should know the call and does not is older than it was taken for.
+  const targeted = abilities.targetedInterrupt && !abilities.cancel;
+  if (!targeted) {
+    // Its interrupt stops whatever runs: it is sent only while that is this prompt.
     const { running } = await client.queue();
     if (running.length !== 1 || running[0] !== prompt_id) return;
   }

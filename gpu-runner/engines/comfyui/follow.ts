@@ -23,6 +23,11 @@ export interface Followed {
   readonly signal: AbortSignal;
   /** Rung by whatever may mean the end: an event, a lost socket, the signal. */
   readonly bell: Bell;
+  /**
+   * How long it must be absent before it counts as vanished. For a prompt whose submission had no answer: the server may still be
+   * looking at it, and queue it later. Default: two looks are enough.
+   */
+  readonly absent_ms?: number;
   /** When the last event of the prompt was heard, by `performance.now()`. */
   heard(): number;
   readonly timings: Timings;
@@ -98,7 +103,9 @@ export async function follow(followed: Followed): Promise<Ending> {
 }
 
 async function followUntil(silent: Promise<"silent">, life: Life, followed: Followed): Promise<Ending> {
-  const { client, prompt_id, abilities, signal, bell, timings } = followed;
+  const { client, prompt_id, abilities, signal, bell, timings, absent_ms = 0 } = followed;
+  const since = performance.now();
+  let seen = false;
   let absences = 0;
   let refusals = 0;
   let stoppedAt = Number.NEGATIVE_INFINITY;
@@ -123,13 +130,15 @@ async function followUntil(silent: Promise<"silent">, life: Life, followed: Foll
     life.queueIs(running, pending);
     if (running.includes(prompt_id) || pending.includes(prompt_id)) {
       absences = 0;
+      seen = true;
       return undefined;
     }
     // It may have ended between the two questions.
     entry = await client.history(prompt_id);
     if (entry) return { how: "entry", entry };
     absences++;
-    return absences >= 2 ? { how: "vanished" } : undefined;
+    const mayStillCome = !seen && performance.now() - since < absent_ms;
+    return absences >= 2 && !mayStillCome ? { how: "vanished" } : undefined;
   }
 
   let wait = timings.poll_first_ms;
@@ -152,8 +161,7 @@ async function followUntil(silent: Promise<"silent">, life: Life, followed: Foll
       if (refusals >= 2) return { how: "gone" };
     }
     if (life.silence() > timings.stall_ms) return { how: "silent" };
-    const rung = performance.now();
-    await bell.sleep(wait);
-    wait = performance.now() - rung < wait ? timings.poll_first_ms : Math.min(wait * 2, timings.poll_most_ms);
+    const rung = await bell.sleep(wait);
+    wait = rung ? timings.poll_first_ms : Math.min(wait * 2, timings.poll_most_ms);
   }
 }
