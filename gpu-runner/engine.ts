@@ -56,12 +56,19 @@ export interface EngineOutput {
   readonly kind: OutputKind;
   readonly content_type: string;
   /** Opens the bytes from the start; may be called more than once. Reading rejects with OutputLost where the engine has gone. */
-  open(): AsyncIterable<Uint8Array>;
+  open(signal?: AbortSignal): AsyncIterable<Uint8Array>;
 }
 
-/** An output can't be read (any more): the engine went away between the end of the run and the reading. */
+/** An output can't be read (any more). */
 export class OutputLost extends Error {
   override readonly name = "OutputLost";
+  /** The engine is there and has no such file: a node named one that it did not write. Else the engine went away. */
+  readonly missing: boolean;
+
+  constructor(message: string, { missing = false, ...options }: ErrorOptions & { readonly missing?: boolean } = {}) {
+    super(message, options);
+    this.missing = missing;
+  }
 }
 
 /** Codes an engine may end a run with; contract section 4, "Job error codes". */
@@ -75,6 +82,7 @@ export type EngineFailureCode =
   | "stalled"
   | "engine_crashed"
   | "no_outputs"
+  | "outputs_too_large"
   | "internal_error";
 
 export interface EngineFailure {

@@ -21,7 +21,20 @@ export async function within(ms: number, promise: Promise<unknown>): Promise<voi
   }
 }
 
-/** Resolves when the signal is aborted. */
+/** What a promise gives, or undefined once the signal is aborted. Leaves no listener behind. Rejects as the promise does. */
+export async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
+  const gone = Promise.withResolvers<undefined>();
+  const end = (): void => gone.resolve(undefined);
+  signal.addEventListener("abort", end, { once: true });
+  if (signal.aborted) end();
+  try {
+    return await Promise.race([promise, gone.promise]);
+  } finally {
+    signal.removeEventListener("abort", end);
+  }
+}
+
+/** Resolves when the signal is aborted. Its listener stays until then: for signals that live no longer than what waits. */
 export function aborted(signal: AbortSignal): Promise<void> {
   if (signal.aborted) return Promise.resolve();
   return new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));

@@ -78,10 +78,11 @@ function failed({ code, message, node_id, details }: Failure, times: Times): Out
 const ownFault = (times: Times): Outcome =>
   failed({ code: "internal_error", message: "The runner had a fault of its own." }, times);
 
-const engineLost = failed(
-  { code: "engine_crashed", message: "The engine went away before its outputs could be read." },
-  NO_TIMES,
-);
+/** What is tried again is what another engine may do better. */
+const lost = ({ missing }: OutputLost): Failure =>
+  missing
+    ? { code: "internal_error", message: "A node of the workflow named an output that it did not write." }
+    : { code: "engine_crashed", message: "The engine went away before its outputs could be read." };
 
 /** Starts an execution that the table has just accepted. `prompt` is JSON text as the client wrote it. */
 export function startRun(order: Omit<Order, "prompt">, prompt: string, host: RunHost): Run {
@@ -181,7 +182,7 @@ export function startRun(order: Omit<Order, "prompt">, prompt: string, host: Run
       outcome = stop.signal.aborted ? unwanted(result) : await conclude(result);
     } catch (error) {
       if (!stop.signal.aborted) log.error(`execution ${name}: fault`, error);
-      outcome = error instanceof OutputLost ? engineLost : ownFault(NO_TIMES);
+      outcome = error instanceof OutputLost ? failed(lost(error), NO_TIMES) : ownFault(NO_TIMES);
     } finally {
       ending.abort();
       await rm(folder, { recursive: true, force: true }).catch((error: unknown) =>

@@ -53,7 +53,7 @@ export async function spoolOutputs(
       }
     };
     try {
-      await pipeline(output.open(), hashed, createWriteStream(path, { mode: 0o600 }), { signal });
+      await pipeline(output.open(signal), hashed, createWriteStream(path, { mode: 0o600 }), { signal });
     } catch (error) {
       if (error instanceof TooLarge) return tooLarge(`The outputs have more than ${limits.bytes} bytes in all.`);
       throw error;

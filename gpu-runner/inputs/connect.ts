@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { connect, isIP, type LookupFunction, type Socket } from "node:net";
 import { connect as connectTls } from "node:tls";
 import { isLoopbackHost, isPublicAddress } from "../../schemas/targets.ts";
-import { aborted } from "../pause.ts";
+import { unlessAborted } from "../pause.ts";
 import { Refused } from "./refused.ts";
 
 /** All addresses of a name; rejects where it has none. */
@@ -26,7 +26,7 @@ async function addressesOf(host: string, resolve: Resolve, signal: AbortSignal):
   const family = isIP(host);
   if (family !== 0) return [{ address: host, family }];
   try {
-    const found = await Promise.race([resolve(host), aborted(signal)]);
+    const found = await unlessAborted(resolve(host), signal);
     if (found?.length) return found;
   } catch (error) {
     throw new Refused(`${UNREACHABLE}: its host name has no address`, { cause: error });

@@ -1,6 +1,6 @@
 import { lstat, readdir, realpath, rm } from "node:fs/promises";
 import { join, resolve, sep } from "node:path";
-import type { Client, ServerFile } from "./client.ts";
+import { type Client, type ServerFile, Unreachable } from "./client.ts";
 
 /** What a run may have left on the server. */
 export interface Leftovers {
@@ -32,29 +32,46 @@ async function removeFile(base: string, file: ServerFile): Promise<void> {
   }
 }
 
+/** For an empty file to a server that answers. */
+const EMPTY_MS = 10_000;
+
+const emptyFile = (client: Client, file: ServerFile): Promise<unknown> =>
+  client.upload(new Uint8Array(), file, AbortSignal.timeout(EMPTY_MS));
+
 /**
  * Removes what a run left: its inputs, its outputs, its history entry. ComfyUI can't remove files; where its folder is not known
  * to the runner, each file is overwritten by an empty one, so that nothing of the customer's stays.
  * @param base the folder that holds the server's `input`, `output` and `temp`
  * @param warn told what could not be done
+ * @returns whether all of it could
  */
 export async function clean(
   client: Client,
   base: string | undefined,
   { prompt_id, files, folder }: Leftovers,
   warn: (problem: string, cause: unknown) => void,
-): Promise<void> {
-  const attempt = (what: string, act: () => Promise<unknown>): Promise<unknown> =>
-    act().catch((error: unknown) => warn(what, error));
+): Promise<boolean> {
+  let complete = true;
+  let answers = true;
+  const attempt = async (what: string, act: () => Promise<unknown>): Promise<void> => {
+    try {
+      await act();
+    } catch (error) {
+      complete = false;
+      answers &&= !(error instanceof Unreachable);
+      warn(what, error);
+    }
+  };
   if (prompt_id !== undefined) await attempt("a history entry can't be removed", () => client.forget(prompt_id));
   for (const file of files) {
-    await (base === undefined
-      ? attempt("a file on the server can't be emptied", () => client.upload(new Uint8Array(), file))
-      : attempt("a file of the server can't be removed", () => removeFile(base, file)));
+    if (base !== undefined) await attempt("a file of the server can't be removed", () => removeFile(base, file));
+    // A server that does not answer is not asked for each of hundreds of files.
+    else if (answers) await attempt("a file on the server can't be emptied", () => emptyFile(client, file));
   }
-  if (base === undefined) return;
+  if (base === undefined) return complete;
   const own = join(base, "output", folder);
   await attempt("a folder of the server can't be removed", () => rm(own, { recursive: true, force: true }));
+  return complete;
 }
 
 /** Another runner may share the server: only what no run can still own is removed. */

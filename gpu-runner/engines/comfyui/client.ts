@@ -2,6 +2,20 @@ import { openAsBlob } from "node:fs";
 import { reasonOf } from "../../log.ts";
 import { isObject, type Json, parseLenient } from "./json.ts";
 
+/** The codes of an error and of all beneath it: a name with two addresses fails with one error for each. */
+const codesOf = (error: unknown): readonly string[] => {
+  if (error instanceof AggregateError) return error.errors.flatMap(codesOf);
+  if (!(error instanceof Error)) return [];
+  return ["code" in error ? String(error.code) : "", ...codesOf(error.cause)].filter((code) => code !== "");
+};
+
+const NOBODY_THERE = /^(?:ECONNREFUSED|EHOSTUNREACH|ENETUNREACH)$/;
+
+/** An answer is longer than any that the engine reads: a graph can make texts of gigabytes. */
+export class TooLong extends Error {
+  override readonly name = "TooLong";
+}
+
 /** A call of the server had no usable answer: refused, broken off, timed out, or not of ComfyUI's shape. */
 export class Unreachable extends Error {
   override readonly name = "Unreachable";
@@ -10,7 +24,8 @@ export class Unreachable extends Error {
 
   constructor(what: string, cause?: unknown) {
     super(`${what}: ${reasonOf(cause)}`);
-    this.gone = /ECONNREFUSED|EHOSTUNREACH|ENETUNREACH/.test(reasonOf(cause));
+    const codes = codesOf(cause);
+    this.gone = codes.length > 0 && codes.every((code) => NOBODY_THERE.test(code));
   }
 }
 
@@ -66,7 +81,12 @@ export interface Client {
   maxUpload(): Promise<number | undefined>;
   objectInfo(): Promise<unknown>;
   /** @param graph JSON text */
-  submit(graph: string, ids: { readonly prompt_id: string; readonly client_id: string }): Promise<Submitted>;
+  submit(
+    graph: string,
+    ids: { readonly prompt_id: string; readonly client_id: string },
+    signal?: AbortSignal,
+  ): Promise<Submitted>;
+  /** Undefined while there is none. Rejects with TooLong where it is longer than 32 MiB. */
   history(prompt_id: string): Promise<HistoryEntry | undefined>;
   queue(): Promise<Queue>;
   deleteQueued(prompt_id: string): Promise<void>;
@@ -86,9 +106,13 @@ export interface Client {
 /** A long graph makes ComfyUI slow to answer: seconds were seen (950 nodes in a chain). */
 const ANSWER_MS = 30_000;
 /** Graphs of 10 MiB are parsed and validated before the answer. */
-const SUBMIT_MS = 120_000;
+const SUBMIT_MS = 60_000;
 /** For one file to the server; 100 MiB is what it takes unless told otherwise. */
 const UPLOAD_MS = 120_000;
+/** Graphs of 10 MiB stand in the queue and in each history entry; the classes of ComfyUI 0.33 have 1.6 MB. */
+const MAX_ANSWER_BYTES = 256 * 1024 * 1024;
+/** A graph, and the texts that its nodes show. */
+const MAX_HISTORY_BYTES = 32 * 1024 * 1024;
 /** To the head of a file's answer. */
 const VIEW_MS = 60_000;
 
@@ -128,6 +152,17 @@ const clientsOf = (items: unknown): readonly (readonly [string, string])[] =>
       : [];
   });
 
+async function readText(response: Response, most: number): Promise<string> {
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  for await (const part of response.body ?? []) {
+    size += part.length;
+    if (size > most) throw new TooLong(`an answer of more than ${most} bytes`);
+    parts.push(part);
+  }
+  return Buffer.concat(parts).toString();
+}
+
 export function createClient(url: string): Client {
   async function send(path: string, init: RequestInit, timeout_ms: number): Promise<Response> {
     const timeout = AbortSignal.timeout(timeout_ms);
@@ -139,19 +174,20 @@ export function createClient(url: string): Client {
     }
   }
 
-  async function call(path: string, init: RequestInit = {}, timeout_ms = ANSWER_MS) {
+  async function call(path: string, init: RequestInit = {}, timeout_ms = ANSWER_MS, most = MAX_ANSWER_BYTES) {
     const response = await send(path, init, timeout_ms);
     try {
-      return { status: response.status, text: await response.text() };
+      return { status: response.status, text: await readText(response, most) };
     } catch (error) {
+      if (error instanceof TooLong && most < MAX_ANSWER_BYTES) throw error;
       throw new Unreachable(path, error);
     }
   }
 
   const post = (path: string, body: unknown) => call(path, { method: "POST", body: JSON.stringify(body) });
 
-  async function get(path: string): Promise<unknown> {
-    const { status, text } = await call(path);
+  async function get(path: string, most?: number): Promise<unknown> {
+    const { status, text } = await call(path, {}, ANSWER_MS, most);
     const value = parseLenient(text);
     if (status !== 200 || value === undefined) throw new Unreachable(path, `answered ${status} without JSON`);
     return value;
@@ -190,7 +226,7 @@ export function createClient(url: string): Client {
 
     objectInfo: () => get("/object_info"),
 
-    async submit(graph, { prompt_id, client_id }) {
+    async submit(graph, { prompt_id, client_id }, signal) {
       const { status, text } = await call(
         "/prompt",
         {
@@ -198,9 +234,12 @@ export function createClient(url: string): Client {
           // The graph's own text: parsing it here again would lose the spelling of numbers. After a 413 the connection is dead.
           body: `{"prompt_id":${JSON.stringify(prompt_id)},"client_id":${JSON.stringify(client_id)},"prompt":${graph}}`,
           headers: { connection: "close" },
+          signal: signal ?? null,
         },
         SUBMIT_MS,
       );
+      // A proxy's words: whether the server has the prompt is not known.
+      if (status >= 502 && status <= 504) throw new Unreachable("/prompt", `answered ${status}`);
       const value = parseLenient(text);
       const body = isObject(value) ? value : {};
       if (status !== 200) return { ok: false, status, body };
@@ -210,7 +249,7 @@ export function createClient(url: string): Client {
     },
 
     async history(prompt_id) {
-      const value = await get(`/history/${encodeURIComponent(prompt_id)}`);
+      const value = await get(`/history/${encodeURIComponent(prompt_id)}`, MAX_HISTORY_BYTES);
       return isObject(value) ? readHistory(value[prompt_id]) : undefined;
     },
 

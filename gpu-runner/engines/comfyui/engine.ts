@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Engine, EngineDescription, EngineResult, EngineWatch, RunOptions } from "../../engine.ts";
 import type { Inputs } from "../../inputs/inputs.ts";
-import { aborted, pause, within } from "../../pause.ts";
+import { LONGEST_TIMER_MS, unlessAborted, within } from "../../pause.ts";
 import type { Allow } from "./allowed-classes.ts";
 import { describeServers, judgeServer, openClasses } from "./describe-servers.ts";
 import type { ObjectInfo } from "./object-info.ts";
@@ -107,14 +107,15 @@ export function createComfyuiEngine(options: ComfyuiEngineOptions): Engine {
 
   /** An idle server, taken; undefined when the run is not to be, or none becomes fit in time. */
   async function takeServer(signal: AbortSignal) {
-    const deadline = performance.now() + timings.ready_ms;
+    let down: number | undefined;
     while (!signal.aborted) {
       const server = servers.find(({ isIdle }) => isIdle);
       if (server) return { server, ready: server.take() };
-      // A run of this engine ends some time; a server that is down may not come back.
-      const left = deadline - performance.now();
-      if (seats === 0 && left <= 0) return undefined;
-      await Promise.race([changes.promise, aborted(signal), ...(seats === 0 ? [pause(left, signal)] : [])]);
+      // A run of this engine ends some time; servers that are all down may not come back.
+      down = seats === 0 ? (down ?? performance.now()) : undefined;
+      const left = down === undefined ? LONGEST_TIMER_MS : down + timings.ready_ms - performance.now();
+      if (left <= 0) return undefined;
+      await unlessAborted(within(left, changes.promise), signal);
     }
     return undefined;
   }
@@ -144,7 +145,7 @@ export function createComfyuiEngine(options: ComfyuiEngineOptions): Engine {
     async describe() {
       while (known().length === 0) {
         if (closing.signal.aborted) throw new Error("the engine was closed before a ComfyUI server was ready");
-        await Promise.race([changes.promise, aborted(closing.signal)]);
+        await unlessAborted(changes.promise, closing.signal);
       }
       const description = describe();
       described = JSON.stringify(description);

@@ -1,7 +1,7 @@
 import { pause } from "../../pause.ts";
 import type { Bell } from "./bell.ts";
 import { cancelPrompt } from "./cancel.ts";
-import { type Client, type Device, type HistoryEntry, Unreachable } from "./client.ts";
+import { type Client, type Device, type HistoryEntry, TooLong, Unreachable } from "./client.ts";
 import type { Timings } from "./timings.ts";
 import type { Abilities } from "./version.ts";
 
@@ -10,6 +10,8 @@ export type Ending =
   | { readonly how: "entry"; readonly entry: HistoryEntry }
   /** In no queue and not in the history: taken back, or the server has restarted. */
   | { readonly how: "vanished" }
+  /** It is over, and its entry is longer than any that is read: its nodes show texts of many megabytes. */
+  | { readonly how: "unreadable" }
   /** Nothing listens at the server's address. */
   | { readonly how: "gone" }
   /** No event, no movement of the queue and none of the GPU's memory for `stall_ms`. */
@@ -156,6 +158,7 @@ async function followUntil(silent: Promise<"silent">, life: Life, followed: Foll
       refusals = 0;
       await Promise.race([life.sample(), silent]);
     } catch (error) {
+      if (error instanceof TooLong) return { how: "unreadable" };
       if (!(error instanceof Unreachable)) throw error;
       refusals = error.gone ? refusals + 1 : 0;
       if (refusals >= 2) return { how: "gone" };

@@ -7,7 +7,7 @@ import { clean } from "./cleaning.ts";
 import type { HistoryEntry } from "./client.ts";
 import { type Ending, follow } from "./follow.ts";
 import type { GateOptions, ReadyServer } from "./gate.ts";
-import { Gone, Refused } from "./gate-refusal.ts";
+import { Gone, Misconfigured, Refused } from "./gate-refusal.ts";
 import { isObject, type Json } from "./json.ts";
 import type { ObjectInfo } from "./object-info.ts";
 import { filesIn } from "./outputs.ts";
@@ -75,6 +75,8 @@ function missing(
           ? `${what} did not end in ${most_ms / 1000} s`
           : `it lost ${what}: it was restarted, or its queue cleared`,
       );
+    case "unreadable":
+      return new Refused(`${what} shows more text than the runner reads`);
     case "silent":
       return new Refused(`${what} did not end in ${most_ms / 1000} s, and can't be stopped`);
   }
@@ -97,7 +99,7 @@ export async function execute(text: string, what: string, ready: ReadyServer, mo
   const { info, abilities } = ready;
   const names = runNames(randomBytes(16).toString("hex"));
   const planned = planGraph(text, info, new Set(info.keys()), { ownFiles: true });
-  if (!planned.ok) throw new Refused(`${what} can't run: ${planned.error.message}`);
+  if (!planned.ok) throw new Misconfigured(`${what} can't run: ${planned.error.message}`);
   const own_id = randomUUID();
   const client_id = clientId(options.owner, own_id);
   const bell = new Bell();
@@ -128,7 +130,7 @@ export async function execute(text: string, what: string, ready: ReadyServer, mo
     });
     ended = !submitted.ok;
     if (!submitted.ok)
-      throw new Refused(`it does not accept ${what} (status ${submitted.status}${wordsOf(submitted.body)})`);
+      throw new Misconfigured(`it does not accept ${what} (status ${submitted.status}${wordsOf(submitted.body)})`);
     prompt_id = submitted.prompt_id;
     signal.addEventListener("abort", giveUp, { once: true });
     if (signal.aborted) giveUp();

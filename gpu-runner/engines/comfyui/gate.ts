@@ -2,7 +2,7 @@ import { cancelPrompt } from "./cancel.ts";
 import { type Client, type Device, Unreachable } from "./client.ts";
 import { execute, trialGraph } from "./gate-execution.ts";
 import { proveFolder, removeOrphans } from "./gate-folder.ts";
-import { Gone, Refused } from "./gate-refusal.ts";
+import { Gone, Misconfigured, Refused } from "./gate-refusal.ts";
 import { type ObjectInfo, readObjectInfo } from "./object-info.ts";
 import type { Timings } from "./timings.ts";
 import { type Abilities, abilitiesOf } from "./version.ts";
@@ -20,8 +20,11 @@ export interface ReadyServer {
 
 export type Passed =
   | { readonly ok: true; readonly server: ReadyServer }
-  /** A sentence for the operator. `gone`: nothing listens there, so what comes back is a new process. */
-  | { readonly ok: false; readonly reason: string; readonly gone: boolean };
+  /**
+   * A sentence for the operator. `gone`: nothing listens there, so what comes back is a new process. `mendable`: a restart may
+   * help.
+   */
+  | { readonly ok: false; readonly reason: string; readonly gone: boolean; readonly mendable: boolean };
 
 export interface GateOptions {
   readonly client: Client;
@@ -54,13 +57,13 @@ async function inspect(options: GateOptions, first: boolean): Promise<ReadyServe
   const { client, folder, strip, warmUp, timings } = options;
   const { version, argv, devices } = await client.systemStats();
   if (strip && !argv.includes("--disable-metadata"))
-    throw new Refused("pictures are to be without metadata, so it must be started with --disable-metadata");
+    throw new Misconfigured("pictures are to be without metadata, so it must be started with --disable-metadata");
   const info = readObjectInfo(await client.objectInfo());
   if (!info) throw new Refused("it lists no node classes");
   const max_upload = (await client.maxUpload()) ?? DEFAULT_MAX_UPLOAD;
   const ready: ReadyServer = { version, abilities: abilitiesOf(version), info, devices, max_upload };
   if (folder !== undefined) {
-    await proveFolder(client, folder);
+    await proveFolder(client, folder, options.owner);
     await removeOrphans(folder, options.log);
   }
   await stopLeftovers(options, ready.abilities);
@@ -79,13 +82,17 @@ export async function passGate(options: GateOptions, first: boolean): Promise<Pa
   try {
     return { ok: true, server: await inspect(options, first) };
   } catch (error) {
-    if (error instanceof Refused) return { ok: false, reason: error.message, gone: error instanceof Gone };
+    if (error instanceof Refused) {
+      const mendable = !(error instanceof Misconfigured);
+      return { ok: false, reason: error.message, gone: error instanceof Gone, mendable };
+    }
     if (!(error instanceof Unreachable)) throw error;
     const { gone, message } = error;
     return {
       ok: false,
       reason: gone ? "nothing listens at its address" : `it does not answer well (${message})`,
       gone,
+      mendable: true,
     };
   }
 }

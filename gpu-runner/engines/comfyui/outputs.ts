@@ -1,5 +1,6 @@
 import { getMimeType } from "hono/utils/mime";
 import { type EngineOutput, OutputLost, type OutputKind } from "../../engine.ts";
+import { pause } from "../../pause.ts";
 import { compareNodeIds } from "../node-order.ts";
 import { type Client, type HistoryEntry, type ServerFile, Unreachable } from "./client.ts";
 import { isObject } from "./json.ts";
@@ -122,23 +123,32 @@ export interface OutputSource {
 }
 
 /** Opens a file for reading; a server that does not answer is asked again, for it may be busy or in its restart. */
-async function openFile({ client, retry_ms }: OutputSource, file: ServerFile): Promise<AsyncIterable<Uint8Array>> {
+async function openFile(
+  { client, retry_ms }: OutputSource,
+  file: ServerFile,
+  signal: AbortSignal | undefined,
+): Promise<AsyncIterable<Uint8Array>> {
   for (let tries = 0; ; tries++) {
     try {
-      const body = await client.view(file);
+      const body = await client.view(file, signal);
       if (body) return body;
-      throw new OutputLost("the engine no longer has the file");
+      // Previews go when their server starts again.
+      throw new OutputLost("the engine does not have the file", { missing: file.type !== "temp" });
     } catch (error) {
       const wait = retry_ms[tries];
       if (!(error instanceof Unreachable)) throw error;
-      if (wait === undefined) throw new OutputLost("the engine does not answer", { cause: error });
-      await new Promise((resolve) => setTimeout(resolve, wait));
+      if (wait === undefined || signal?.aborted) throw new OutputLost("the engine does not answer", { cause: error });
+      await pause(wait, signal);
     }
   }
 }
 
-async function* bytesOf(source: OutputSource, file: ServerFile): AsyncIterable<Uint8Array> {
-  const bytes = await openFile(source, file);
+async function* bytesOf(
+  source: OutputSource,
+  file: ServerFile,
+  signal: AbortSignal | undefined,
+): AsyncIterable<Uint8Array> {
+  const bytes = await openFile(source, file, signal);
   try {
     yield* source.strip ? withoutPngMetadata(bytes) : bytes;
   } catch (error) {
@@ -176,6 +186,6 @@ export function outputsOf(entry: HistoryEntry, origin: Origin, source: OutputSou
     const filename = plainName(one.file.filename);
     const content_type = typeOf(filename, one.format);
     const kind = kindOf(content_type);
-    return { node_id, index, filename, kind, content_type, open: () => bytesOf(source, one.file) };
+    return { node_id, index, filename, kind, content_type, open: (signal) => bytesOf(source, one.file, signal) };
   });
 }

@@ -59,6 +59,7 @@ class ComfyRun {
   #previewAt = Number.NEGATIVE_INFINITY;
   #download_ms = 0;
   #startedAt: number | undefined;
+  #isHeard = false;
   #settled = false;
   #plan: GraphPlan | undefined;
 
@@ -140,52 +141,77 @@ class ComfyRun {
       await Promise.race([socket.opened, pause(timings.socket_ms, signal)]);
       if (signal.aborted) return await this.#ended(this.#interrupted());
       this.#startedAt = performance.now();
-      const refused = await this.#submit(plan, writeGraph(plan, ready.info, this.#names, files), client_id);
-      if (refused) return await this.#ended(refused);
-      const ending = await this.#follow(signal, timings);
-      return await this.#conclude(ending, plan);
+      const handed = await this.#submit(plan, writeGraph(plan, ready.info, this.#names, files), client_id);
+      if (typeof handed !== "string") return handed;
+      const isKnown = handed === "taken";
+      const ending = await this.#follow(signal, timings, isKnown ? 0 : timings.lost_submit_ms);
+      return await this.#conclude(ending, plan, isKnown);
     } finally {
       signal.removeEventListener("abort", ring);
       await socket.close();
     }
   }
 
-  /** Hands the graph to the server. The answer is the end of a run that was refused. */
-  async #submit(plan: GraphPlan, graph: string, client_id: string): Promise<RunEnd | undefined> {
+  /** Hands the graph to the server: it has it, or may have it, or the run has ended. */
+  async #submit(plan: GraphPlan, graph: string, client_id: string): Promise<"taken" | "unknown" | RunEnd> {
     const { client, ready, warn } = this.#site;
     this.#submitted = true;
     try {
-      const submitted = await client.submit(graph, { prompt_id: this.#prompt_id, client_id });
+      const ids = { prompt_id: this.#prompt_id, client_id };
+      const submitted = await client.submit(graph, ids, this.#options.signal);
       if (submitted.ok) {
         this.#prompt_id = submitted.prompt_id;
-        if (Object.keys(submitted.node_errors).length === 0) return undefined;
-        // Some outputs are good and would run without the others.
-        await this.#follow(AbortSignal.abort(), this.#site.timings);
-        return this.#failed(validationFailure({ node_errors: submitted.node_errors }, plan, ready.info));
+        if (Object.keys(submitted.node_errors).length === 0) return "taken";
+        return await this.#takeBack(validationFailure({ node_errors: submitted.node_errors }, plan, ready.info));
       }
-      if (submitted.status === 400) return this.#failed(validationFailure(submitted.body, plan, ready.info));
-      if (submitted.status === 413)
-        return this.#failed({ code: "invalid_prompt", message: "The workflow is larger than the engine takes." });
+      if (submitted.status === 400)
+        return await this.#ended(this.#failed(validationFailure(submitted.body, plan, ready.info)));
+      if (submitted.status === 413) {
+        const message = "The workflow is larger than the engine takes.";
+        return await this.#ended(this.#failed({ code: "invalid_prompt", message }));
+      }
       warn(`${client.url} answered a prompt with ${submitted.status}`);
       const message = "The engine could not read the workflow.";
-      return this.#failed({ code: "internal_error", message }, "doubtful", `it answered ${submitted.status}`);
+      const end = this.#failed({ code: "internal_error", message }, "doubtful", `it answered ${submitted.status}`);
+      return await this.#ended(end);
     } catch (error) {
       // Whether it was taken is seen in the queue, where its id is known.
-      if (error instanceof Unreachable && ready.abilities.ownPromptId) return undefined;
+      if (error instanceof Unreachable && ready.abilities.ownPromptId) return "unknown";
       throw error;
     }
   }
 
-  #follow(signal: AbortSignal, timings: Timings): Promise<Ending> {
+  /** Ends a run of which the server has refused a part and would execute the rest. */
+  async #takeBack(error: EngineFailure): Promise<RunEnd> {
+    const ending = await this.#follow(AbortSignal.abort(), this.#site.timings);
+    if (ending.how === "entry") return this.#ended(this.#failed(error), ending.entry);
+    if (ending.how === "vanished" || ending.how === "unreadable") return this.#ended(this.#failed(error));
+    const verdict = ending.how === "silent" ? "stuck" : "doubtful";
+    return this.#abandoned(this.#failed(error, verdict, "a prompt could not be taken back"));
+  }
+
+  #follow(signal: AbortSignal, timings: Timings, absent_ms = 0): Promise<Ending> {
     const { client, ready } = this.#site;
     const heard = () => this.#heard;
     const { abilities } = ready;
-    return follow({ client, prompt_id: this.#prompt_id, abilities, signal, bell: this.#bell, heard, timings });
+    return follow({
+      client,
+      prompt_id: this.#prompt_id,
+      abilities,
+      signal,
+      bell: this.#bell,
+      heard,
+      timings,
+      absent_ms,
+    });
   }
 
   #hear(message: Message, progress: RunProgress): void {
     if (this.#settled || (message.prompt_id !== undefined && message.prompt_id !== this.#prompt_id)) return;
     this.#heard = performance.now();
+    if (message.prompt_id !== undefined) this.#isHeard = true;
+    // A prompt without a client, of somebody else, sends its previews to everybody.
+    if (message.type === "preview" && !this.#isHeard) return;
     if (message.type === "ending") this.#bell.ring();
     if (this.#options.signal.aborted) return;
     if (message.type === "preview") {
@@ -198,16 +224,22 @@ class ComfyRun {
     if (known) this.#options.onProgress(known);
   }
 
-  async #conclude(ending: Ending, plan: GraphPlan): Promise<RunEnd> {
+  /** @param isKnown the server has said that it has the prompt */
+  async #conclude(ending: Ending, plan: GraphPlan, isKnown: boolean): Promise<RunEnd> {
     const { aborted } = this.#options.signal;
     switch (ending.how) {
       case "entry":
         return this.#concludeEntry(ending.entry, plan);
       case "vanished":
-        if (aborted) return this.#ended(this.#interrupted());
+        if (aborted && isKnown) return this.#ended(this.#interrupted());
+        if (aborted) return this.#ended(this.#interrupted("doubtful", "it did not answer a prompt"));
         return this.#ended(
           this.#crashed("it no longer knows its prompt: it was restarted, or somebody cleared its queue", "doubtful"),
         );
+      case "unreadable": {
+        const message = "The texts that the workflow shows are longer than an engine's answer may be.";
+        return this.#ended(this.#failed({ code: "outputs_too_large", message }));
+      }
       case "gone":
         if (aborted) return this.#abandoned(this.#interrupted("doubtful", "its process is gone"));
         return this.#abandoned(this.#crashed("its process is gone", "doubtful"));
@@ -241,7 +273,7 @@ class ComfyRun {
           this.#failed({ code: "no_outputs", message: "The workflow ended without an output." }),
           entry,
         );
-      const discard = () => this.#clean(entry);
+      const discard = async (): Promise<void> => void (await this.#clean(entry));
       return { result: { ok: true, outputs, execution_ms, download_ms: this.#download_ms, discard }, verdict: "fit" };
     }
     const error = entry.messages.findLast(({ type }) => type === "execution_error");
@@ -270,8 +302,9 @@ class ComfyRun {
 
   /** The end of a run of which nothing is left on the server. */
   async #ended(end: RunEnd, entry?: HistoryEntry): Promise<RunEnd> {
-    await this.#clean(entry);
-    return end;
+    if (await this.#clean(entry)) return end;
+    const reason = end.reason ?? "it did not let the runner clean up";
+    return { ...end, verdict: end.verdict === "fit" ? "doubtful" : end.verdict, reason, left: this.#leftovers(entry) };
   }
 
   /** The end of a run on a server that does not answer: what it left is removed when the server is back. */
@@ -287,10 +320,11 @@ class ComfyRun {
     };
   }
 
-  async #clean(entry: HistoryEntry | undefined): Promise<void> {
+  /** Whether nothing is left. */
+  async #clean(entry: HistoryEntry | undefined): Promise<boolean> {
     const { client, folder, warn } = this.#site;
     const warned = (problem: string, cause: unknown) => warn(`${client.url}: ${problem}: ${reasonOf(cause)}`);
-    await clean(client, folder, this.#leftovers(entry), warned);
+    return clean(client, folder, this.#leftovers(entry), warned);
   }
 }
 

@@ -1,5 +1,5 @@
 import { reasonOf } from "../../log.ts";
-import { aborted, jittered, pause, within } from "../../pause.ts";
+import { jittered, pause, unlessAborted, within } from "../../pause.ts";
 import { Bell } from "./bell.ts";
 import { cancelPrompt } from "./cancel.ts";
 import { clean, type Leftovers } from "./cleaning.ts";
@@ -109,6 +109,8 @@ export class Server {
     if (verdict !== "fit") {
       this.#ready = undefined;
       this.#options.warn(`${this.url} is out of service: ${reason}`);
+      // Its seat is gone from now on, however long a restart takes.
+      this.#options.changed();
     }
     if (verdict === "stuck") await this.#restart(reason);
     this.#busy = false;
@@ -192,6 +194,7 @@ export class Server {
       if (passed.gone !== gone) failing = performance.now();
       gone = passed.gone;
       const patience_ms = gone ? timings.warm_up_ms : timings.restart_after_ms;
+      if (!passed.mendable) failing = performance.now();
       if (this.#options.restarter && performance.now() - failing > patience_ms) {
         await this.#restart(`it did not become ready in ${patience_ms / 1000} s: ${passed.reason}`);
         failing = performance.now();
@@ -231,7 +234,7 @@ export class Server {
     await this.#bell.sleep(timings.idle_check_ms);
     if (this.#busy || !this.#ready || this.#closing.signal.aborted) return;
     try {
-      await Promise.race([this.#look(), aborted(this.#closing.signal)]);
+      await unlessAborted(this.#look(), this.#closing.signal);
     } catch (error) {
       if (this.#busy || !this.#ready) return;
       this.#ready = undefined;

@@ -28,6 +28,8 @@ export interface Timings {
   readonly free_ms: number;
   /** Between the tries at an output whose server does not answer: it may be in its restart. */
   readonly view_retry_ms: readonly number[];
+  /** How long a prompt whose answer was lost may be in no queue: the server may still be reading it. */
+  readonly lost_submit_ms: number;
   /** Between stops on a server whose stop ends whatever runs. */
   readonly blind_stop_ms: number;
   /** For a stalled run to end after it was told to. */
@@ -50,6 +52,7 @@ export const TIMINGS: Timings = {
   ready_ms: 60_000,
   free_ms: 10_000,
   view_retry_ms: [200, 1_000, 3_000, 6_000],
+  lost_submit_ms: 5_000,
   blind_stop_ms: 1_000,
   last_stop_ms: 10_000,
 };

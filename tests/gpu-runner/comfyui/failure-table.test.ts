@@ -156,6 +156,42 @@ describe("A prompt's answer", () => {
     await works();
   });
 
+  it("of a proxy, that the server is away, is looked behind: the prompt runs", async () => {
+    await start();
+    let passed = false;
+    fake.knobs.faults = (method, path) => {
+      if (method !== "POST" || path !== "/prompt" || passed) return undefined;
+      passed = true;
+      return { status: 504, body: "Gateway Timeout" };
+    };
+    expect((await subject.run(quick())).error).toMatchObject({ code: "engine_crashed" });
+    await works();
+  });
+
+  it("that never comes does not keep a stop waiting", async () => {
+    await start();
+    const controller = new AbortController();
+    let sent = false;
+    fake.knobs.faults = (method, path) => {
+      if (method !== "POST" || path !== "/prompt") return undefined;
+      sent = true;
+      return "silence";
+    };
+    const running = subject.run(quick(), { signal: controller.signal });
+    await until(() => sent, "the prompt was sent");
+    controller.abort();
+    expect((await running).result).toMatchObject({ ok: false, reason: "interrupted" });
+    fake.knobs.faults = () => undefined;
+    await works();
+  });
+
+  it("that refuses one output takes the other one back, also while that one works", async () => {
+    await start();
+    const { error } = await subject.run({ ...endless(), 9: { class_type: "SaveImage", inputs: { images: ["1", 0] } } });
+    expect(error).toMatchObject({ code: "invalid_prompt", node_id: "9" });
+    expect([fake.running(), fake.queued()]).toEqual([undefined, []]);
+  });
+
   it("of 413 is a workflow that is too large", async () => {
     await start({ maxUploadSize_bytes: 4_000 });
     const text = { class_type: "PreviewAny", inputs: { source: "x".repeat(5_000) } };
@@ -378,6 +414,22 @@ describe("Outputs", () => {
     fake.knobs.viewFails = undefined;
     await fetch(`${fake.url}/history`, { method: "POST", body: '{"clear":true}' });
     for (const file of fake.files()) await removeStrangers(file);
+  });
+
+  it("that a node only claims are a fault of the workflow, not of the engine", async () => {
+    await start();
+    const graph = { 1: freshImage(), 2: test("TestMissingFile", { filename: "nowhere.png" }) };
+    await expect(subject.run(graph)).rejects.toMatchObject({ name: "OutputLost", missing: true });
+    await fetch(`${fake.url}/history`, { method: "POST", body: '{"clear":true}' });
+  });
+
+  it("of more text than an answer may have are too large, and the server is fit", async () => {
+    await start();
+    const text = "x".repeat(9 * 1024 * 1024);
+    const show = (id: number) => [id, { class_type: "TestText", inputs: { text } }] as const;
+    const { error } = await subject.run(Object.fromEntries([1, 2].map(show)));
+    expect(error).toMatchObject({ code: "outputs_too_large" });
+    await works();
   });
 
   it("are none where everything was blocked", async () => {

@@ -20,7 +20,7 @@ const ENTRY: HistoryEntry = { outputs: {}, succeeded: true, messages: [], displa
 const RUNNING = ["p"];
 const GPU: Device = { name: "cuda:0", type: "cuda", vram_total: 8e9, vram_free: 8e9 };
 
-const refused = () => new Unreachable("/queue", new Error("connect ECONNREFUSED 127.0.0.1:1"));
+const refused = () => new Unreachable("/queue", Object.assign(new Error("connect"), { code: "ECONNREFUSED" }));
 const broken = () => new Unreachable("/queue", new Error("other side closed"));
 
 /** A server that answers as it is told. It notes what it is asked and told, without the questions of every look. */

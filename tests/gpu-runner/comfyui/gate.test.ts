@@ -80,7 +80,12 @@ describe("The gate", () => {
   it("says that nothing listens, and waits for the server", async () => {
     const fake = await startFake();
     await fake.die();
-    expect((await pass(fake)).passed).toEqual({ ok: false, reason: "nothing listens at its address", gone: true });
+    expect((await pass(fake)).passed).toEqual({
+      ok: false,
+      reason: "nothing listens at its address",
+      gone: true,
+      mendable: true,
+    });
     const subject = await subjectFor({ servers: [{ url: fake.url }] });
     await until(() => subject.log.some((line) => line.includes("nothing listens")), "it is told");
     expect(subject.seats).toEqual([0]);

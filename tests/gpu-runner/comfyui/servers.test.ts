@@ -67,7 +67,7 @@ describe("Several servers", () => {
   it("let a run wait for a server that is restarted, and say so where none comes", async () => {
     const fakes = await startFakes({});
     const [fake] = fakes;
-    const { run, untilSeats } = await subjectFor(fakes, { timings: { ready_ms: 300 } });
+    const { run, untilSeats } = await subjectFor(fakes, { timings: { ready_ms: 2_000 } });
     await untilSeats(1);
     await fake?.die();
     await untilSeats(0);

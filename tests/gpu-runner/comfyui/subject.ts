@@ -22,6 +22,7 @@ export const QUICK: Partial<Timings> = {
   ready_ms: 3_000,
   last_stop_ms: 300,
   free_ms: 300,
+  lost_submit_ms: 100,
   view_retry_ms: [10, 20],
 };
 
