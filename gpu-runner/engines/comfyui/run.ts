@@ -1,25 +1,24 @@
-import { randomBytes, randomUUID } from "node:crypto";
+import { randomUUID } from "node:crypto";
 import type { EngineFailure, EngineProgress, EngineResult, RunOptions } from "../../engine.ts";
 import type { Inputs } from "../../inputs/inputs.ts";
 import { reasonOf } from "../../log.ts";
 import { pause } from "../../pause.ts";
 import { Bell } from "./bell.ts";
-import { clean, type Leftovers } from "./cleaning.ts";
-import { freeMemory } from "./free-memory.ts";
-import { type Client, type HistoryEntry, type ServerFile, Unreachable } from "./client.ts";
+import { type Client, type HistoryEntry, Unreachable } from "./client.ts";
 import { executionFailure, logLinesOf, validationFailure } from "./failures.ts";
 import { type Ending, follow } from "./follow.ts";
+import { freeMemory } from "./free-memory.ts";
 import type { ReadyServer } from "./gate.ts";
-import { giveInputs } from "./give-inputs.ts";
+import { giveInputs, type InputSite } from "./give-inputs.ts";
 import type { Message } from "./messages.ts";
-import { isCoreModule } from "./object-info.ts";
-import { filesIn, type Origin, outputsOf } from "./outputs.ts";
-import { type GraphPlan, planGraph, type WantedFile } from "./plan.ts";
+import { outputsOf } from "./outputs.ts";
+import { type GraphPlan, planGraph } from "./plan.ts";
 import { RunProgress } from "./progress.ts";
+import { RunTraces } from "./run-traces.ts";
 import type { Returned, Verdict } from "./server.ts";
 import { openSocket } from "./socket.ts";
 import type { Timings } from "./timings.ts";
-import { clientId, type RunNames, runNames, writeGraph } from "./write-graph.ts";
+import { clientId, writeGraph } from "./write-graph.ts";
 
 /** Where a run happens, and what it needs. */
 export interface RunSite {
@@ -48,47 +47,39 @@ const PREVIEW_EVERY_MS = 500;
 class ComfyRun {
   readonly #site: RunSite;
   readonly #options: RunOptions;
-  readonly #names: RunNames = runNames(randomBytes(16).toString("hex"));
+  readonly #plan: GraphPlan;
+  readonly #traces: RunTraces;
   readonly #bell = new Bell();
-  readonly #uploaded: ServerFile[] = [];
-  /** What the names that the run gave stand for, in messages to its author. */
-  readonly #known = new Map<string, string>();
   #prompt_id: string = randomUUID();
-  #submitted = false;
   #heard = performance.now();
   #previewAt = Number.NEGATIVE_INFINITY;
   #download_ms = 0;
   #startedAt: number | undefined;
   #isHeard = false;
   #settled = false;
-  #plan: GraphPlan | undefined;
 
-  constructor(site: RunSite, options: RunOptions) {
+  constructor(site: RunSite, plan: GraphPlan, options: RunOptions) {
     this.#site = site;
+    this.#plan = plan;
     this.#options = options;
-    this.#known.set(`${this.#names.folder}/`, "");
+    this.#traces = new RunTraces(site, plan);
   }
 
   get #execution_ms(): number {
     return this.#startedAt === undefined ? 0 : performance.now() - this.#startedAt;
   }
 
-  async perform(prompt: string): Promise<RunEnd> {
-    const { ready, open } = this.#site;
-    const planned = planGraph(prompt, ready.info, open);
-    if (!planned.ok) return this.#failed(planned.error);
-    const { plan } = planned;
-    this.#plan = plan;
+  async perform(): Promise<RunEnd> {
     try {
       if (this.#options.signal.aborted) return this.#interrupted();
-      const given = await this.#giveInputs(plan);
+      const given = await this.#giveInputs();
       if (given.how === "failed") return await this.#ended(this.#failed(given.error));
       if (given.how === "aborted") return await this.#ended(this.#interrupted());
       this.#download_ms = given.download_ms;
-      return await this.#execute(plan, given.files);
+      return await this.#execute(given.files);
     } catch (error) {
       if (!(error instanceof Unreachable)) {
-        await this.#clean(undefined);
+        await this.#traces.remove();
         throw error;
       }
       const { aborted } = this.#options.signal;
@@ -114,19 +105,16 @@ class ComfyRun {
     return this.#failed({ code: "engine_crashed", message }, verdict, reason);
   }
 
-  #giveInputs(plan: GraphPlan) {
+  #giveInputs() {
     const { client, inputs, ready } = this.#site;
-    const uploading = (file: ServerFile, { field }: WantedFile): void => {
-      this.#uploaded.push(file);
-      this.#known.set(file.filename, `the file of ${field}`);
-    };
-    return giveInputs(plan, { client, inputs, max_upload: ready.max_upload, uploading }, this.#options.signal);
+    const uploading: InputSite["uploading"] = (file, wanted) => this.#traces.uploading(file, wanted);
+    return giveInputs(this.#plan, { client, inputs, max_upload: ready.max_upload, uploading }, this.#options.signal);
   }
 
-  async #execute(plan: GraphPlan, files: ReadonlyMap<string, string>): Promise<RunEnd> {
+  async #execute(files: ReadonlyMap<string, string>): Promise<RunEnd> {
     const { client, ready, timings } = this.#site;
     const { signal } = this.#options;
-    const classes = new Map([...plan.nodes].map(([id, { class_type }]) => [id, class_type]));
+    const classes = new Map([...this.#plan.nodes].map(([id, { class_type }]) => [id, class_type]));
     const progress = new RunProgress(classes);
     const client_id = clientId(this.#site.owner, this.#prompt_id);
     const ring = (): void => this.#bell.ring();
@@ -141,11 +129,12 @@ class ComfyRun {
       await Promise.race([socket.opened, pause(timings.socket_ms, signal)]);
       if (signal.aborted) return await this.#ended(this.#interrupted());
       this.#startedAt = performance.now();
-      const handed = await this.#submit(plan, writeGraph(plan, ready.info, this.#names, files), client_id);
+      const graph = writeGraph(this.#plan, ready.info, this.#traces.names, files);
+      const handed = await this.#submit(graph, client_id);
       if (typeof handed !== "string") return handed;
       const isKnown = handed === "taken";
       const ending = await this.#follow(signal, timings, isKnown ? 0 : timings.lost_submit_ms);
-      return await this.#conclude(ending, plan, isKnown);
+      return await this.#conclude(ending, isKnown);
     } finally {
       signal.removeEventListener("abort", ring);
       await socket.close();
@@ -153,19 +142,20 @@ class ComfyRun {
   }
 
   /** Hands the graph to the server: it has it, or may have it, or the run has ended. */
-  async #submit(plan: GraphPlan, graph: string, client_id: string): Promise<"taken" | "unknown" | RunEnd> {
+  async #submit(graph: string, client_id: string): Promise<"taken" | "unknown" | RunEnd> {
     const { client, ready, warn } = this.#site;
-    this.#submitted = true;
+    this.#traces.prompt_id = this.#prompt_id;
     try {
       const ids = { prompt_id: this.#prompt_id, client_id };
       const submitted = await client.submit(graph, ids, this.#options.signal);
       if (submitted.ok) {
         this.#prompt_id = submitted.prompt_id;
+        this.#traces.prompt_id = submitted.prompt_id;
         if (Object.keys(submitted.node_errors).length === 0) return "taken";
-        return await this.#takeBack(validationFailure({ node_errors: submitted.node_errors }, plan, ready.info));
+        return await this.#takeBack(validationFailure({ node_errors: submitted.node_errors }, this.#plan, ready.info));
       }
       if (submitted.status === 400)
-        return await this.#ended(this.#failed(validationFailure(submitted.body, plan, ready.info)));
+        return await this.#ended(this.#failed(validationFailure(submitted.body, this.#plan, ready.info)));
       if (submitted.status === 413) {
         const message = "The workflow is larger than the engine takes.";
         return await this.#ended(this.#failed({ code: "invalid_prompt", message }));
@@ -225,11 +215,11 @@ class ComfyRun {
   }
 
   /** @param isKnown the server has said that it has the prompt */
-  async #conclude(ending: Ending, plan: GraphPlan, isKnown: boolean): Promise<RunEnd> {
+  async #conclude(ending: Ending, isKnown: boolean): Promise<RunEnd> {
     const { aborted } = this.#options.signal;
     switch (ending.how) {
       case "entry":
-        return this.#concludeEntry(ending.entry, plan);
+        return this.#concludeEntry(ending.entry);
       case "vanished":
         if (aborted && isKnown) return this.#ended(this.#interrupted());
         if (aborted) return this.#ended(this.#interrupted("doubtful", "it did not answer a prompt"));
@@ -263,17 +253,17 @@ class ComfyRun {
     return last?.how === "entry" ? this.#ended(end, last.entry) : this.#abandoned(end);
   }
 
-  async #concludeEntry(entry: HistoryEntry, plan: GraphPlan): Promise<RunEnd> {
+  async #concludeEntry(entry: HistoryEntry): Promise<RunEnd> {
     const { client, strip, timings, warn } = this.#site;
     const execution_ms = this.#execution_ms;
     if (entry.succeeded) {
-      const outputs = outputsOf(entry, this.#origin, { client, strip, retry_ms: timings.view_retry_ms });
+      const outputs = outputsOf(entry, this.#traces.origin, { client, strip, retry_ms: timings.view_retry_ms });
       if (outputs.length === 0)
         return this.#ended(
           this.#failed({ code: "no_outputs", message: "The workflow ended without an output." }),
           entry,
         );
-      const discard = async (): Promise<void> => void (await this.#clean(entry));
+      const discard = async (): Promise<void> => void (await this.#traces.remove(entry));
       return { result: { ok: true, outputs, execution_ms, download_ms: this.#download_ms, discard }, verdict: "fit" };
     }
     const error = entry.messages.findLast(({ type }) => type === "execution_error");
@@ -282,7 +272,7 @@ class ComfyRun {
       return this.#ended(this.#crashed("somebody interrupted its prompt", "fit"), entry);
     }
     for (const line of logLinesOf(error.data)) warn(`prompt ${this.#prompt_id}: ${line}`);
-    const failure = executionFailure(error.data, plan, this.#known);
+    const failure = executionFailure(error.data, this.#plan, this.#traces.known);
     if (failure.code !== "out_of_memory") return this.#ended(this.#failed(failure), entry);
     const freed = await freeMemory(client, this.#site.ready.devices, this.#site.timings);
     const [verdict, reason] = freed
@@ -291,43 +281,27 @@ class ComfyRun {
     return this.#ended(this.#failed(failure, verdict, reason), entry);
   }
 
-  get #origin(): Origin {
-    const plan = this.#plan;
-    const { info } = this.#site.ready;
-    return {
-      folder: this.#names.folder,
-      isTrusted: (id) => !isCoreModule(info.get(plan?.nodes.get(id)?.class_type ?? "")?.module ?? "nodes"),
-    };
-  }
-
   /** The end of a run of which nothing is left on the server. */
   async #ended(end: RunEnd, entry?: HistoryEntry): Promise<RunEnd> {
-    if (await this.#clean(entry)) return end;
+    if (await this.#traces.remove(entry)) return end;
     const reason = end.reason ?? "it did not let the runner clean up";
-    return { ...end, verdict: end.verdict === "fit" ? "doubtful" : end.verdict, reason, left: this.#leftovers(entry) };
+    return {
+      ...end,
+      verdict: end.verdict === "fit" ? "doubtful" : end.verdict,
+      reason,
+      left: this.#traces.leftovers(entry),
+    };
   }
 
   /** The end of a run on a server that does not answer: what it left is removed when the server is back. */
   #abandoned(end: RunEnd): RunEnd {
-    return { ...end, left: this.#leftovers(undefined) };
-  }
-
-  #leftovers(entry: HistoryEntry | undefined): Leftovers {
-    return {
-      files: [...this.#uploaded, ...(entry ? filesIn(entry, this.#origin) : [])],
-      folder: this.#names.folder,
-      ...(this.#submitted ? { prompt_id: this.#prompt_id } : {}),
-    };
-  }
-
-  /** Whether nothing is left. */
-  async #clean(entry: HistoryEntry | undefined): Promise<boolean> {
-    const { client, folder, warn } = this.#site;
-    const warned = (problem: string, cause: unknown) => warn(`${client.url}: ${problem}: ${reasonOf(cause)}`);
-    return clean(client, folder, this.#leftovers(entry), warned);
+    return { ...end, left: this.#traces.leftovers() };
   }
 }
 
 /** Executes a graph on a server that is this run's alone until this resolves. Rejects for faults of this code only. */
-export const runOn = (site: RunSite, prompt: string, options: RunOptions): Promise<RunEnd> =>
-  new ComfyRun(site, options).perform(prompt);
+export async function runOn(site: RunSite, prompt: string, options: RunOptions): Promise<RunEnd> {
+  const planned = planGraph(prompt, site.ready.info, site.open);
+  if (planned.ok) return new ComfyRun(site, planned.plan, options).perform();
+  return { result: { ok: false, reason: "failed", error: planned.error, execution_ms: 0 }, verdict: "fit" };
+}
