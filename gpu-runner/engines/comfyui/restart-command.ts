@@ -60,7 +60,9 @@ export function restartCommand({
     async restart(reason) {
       if (closing.signal.aborted || performance.now() - last < apart_ms) return;
       last = performance.now();
-      running = execute(reason);
+      running = execute(reason).catch((error: unknown) =>
+        warn(`${url}: the restart command can't be started: ${reasonOf(error)}`),
+      );
       await running;
     },
     close() {
