@@ -3,7 +3,8 @@ import type { ClosedClasses } from "../../engine.ts";
 import type { Allow } from "./allowed-classes.ts";
 import { createClient } from "./client.ts";
 import { judgeServer, modelsOf, openClasses, plainDevice } from "./describe-servers.ts";
-import { passGate, type ReadyServer } from "./gate.ts";
+import { passGate } from "./gate.ts";
+import type { ReadyServer } from "./ready-server.ts";
 import { SHARED_USER, sharesUser } from "./shared-user.ts";
 import { TIMINGS } from "./timings.ts";
 

@@ -2,7 +2,7 @@ import { isModelFile } from "../../../schemas/prompt.ts";
 import type { EngineDescription } from "../../engine.ts";
 import { type Allow, type JudgedClasses, judgeClasses } from "./allowed-classes.ts";
 import type { Device } from "./client.ts";
-import type { ReadyServer } from "./gate.ts";
+import type { ReadyServer } from "./ready-server.ts";
 import type { ObjectInfo } from "./object-info.ts";
 import { SUBSTITUTES } from "./plan.ts";
 

@@ -6,7 +6,7 @@ import { cancelPrompt } from "./cancel.ts";
 import { clean } from "./cleaning.ts";
 import type { HistoryEntry } from "./client.ts";
 import { type Ending, follow } from "./follow.ts";
-import type { GateOptions, ReadyServer } from "./gate.ts";
+import type { GateOptions, ReadyServer } from "./ready-server.ts";
 import { Gone, Misconfigured, Refused } from "./gate-refusal.ts";
 import { isObject, type Json } from "./json.ts";
 import type { ObjectInfo } from "./object-info.ts";

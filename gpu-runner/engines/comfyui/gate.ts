@@ -1,22 +1,12 @@
 import { cancelPrompt } from "./cancel.ts";
-import { type Client, type Device, Unreachable } from "./client.ts";
+import { Unreachable } from "./client.ts";
 import { execute, trialGraph } from "./gate-execution.ts";
 import { proveFolder, removeOrphans } from "./gate-folder.ts";
 import { Gone, Misconfigured, Refused } from "./gate-refusal.ts";
-import { type ObjectInfo, readObjectInfo } from "./object-info.ts";
-import type { Timings } from "./timings.ts";
+import { readObjectInfo } from "./object-info.ts";
+import type { GateOptions, ReadyServer } from "./ready-server.ts";
 import { type Abilities, abilitiesOf } from "./version.ts";
 import { isOwnClient } from "./write-graph.ts";
-
-/** What a server showed when it passed the gate. */
-export interface ReadyServer {
-  readonly version: string;
-  readonly abilities: Abilities;
-  readonly info: ObjectInfo;
-  readonly devices: readonly Device[];
-  /** Bytes that one upload may have. */
-  readonly max_upload: number;
-}
 
 export type Passed =
   | { readonly ok: true; readonly server: ReadyServer }
@@ -25,21 +15,6 @@ export type Passed =
    * help.
    */
   | { readonly ok: false; readonly reason: string; readonly gone: boolean; readonly mendable: boolean };
-
-export interface GateOptions {
-  readonly client: Client;
-  /** Names the runner in the client ids of its prompts, over its restarts. */
-  readonly owner: string;
-  /** The folder that holds the server's `input`, `output` and `temp`, where the runner may reach it. */
-  readonly folder?: string;
-  /** Pictures must not tell their workflow: the server must run with `--disable-metadata`. */
-  readonly strip: boolean;
-  /** A workflow to run before any customer's, as JSON text: it loads models. Only after a start of the server. */
-  readonly warmUp?: string;
-  readonly timings: Timings;
-  readonly signal: AbortSignal;
-  log(line: string): void;
-}
 
 /** ComfyUI's own bound, unless it was started with another. */
 const DEFAULT_MAX_UPLOAD = 100 * 1024 * 1024;

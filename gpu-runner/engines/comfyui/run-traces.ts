@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { reasonOf } from "../../log.ts";
 import { clean, type Leftovers } from "./cleaning.ts";
 import type { Client, HistoryEntry, ServerFile } from "./client.ts";
-import type { ReadyServer } from "./gate.ts";
+import type { ReadyServer } from "./ready-server.ts";
 import { isCoreModule } from "./object-info.ts";
 import { filesIn, type Origin } from "./outputs.ts";
 import type { GraphPlan, WantedFile } from "./plan.ts";

@@ -8,7 +8,7 @@ import { type Client, type HistoryEntry, Unreachable } from "./client.ts";
 import { executionFailure, logLinesOf, validationFailure } from "./failures.ts";
 import { type Ending, follow } from "./follow.ts";
 import { freeMemory } from "./free-memory.ts";
-import type { ReadyServer } from "./gate.ts";
+import type { ReadyServer } from "./ready-server.ts";
 import { giveInputs, type InputSite } from "./give-inputs.ts";
 import type { Message } from "./messages.ts";
 import { outputsOf } from "./outputs.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { parseAllow } from "../../../gpu-runner/engines/comfyui/allowed-classes.ts";
 import { describeServers } from "../../../gpu-runner/engines/comfyui/describe-servers.ts";
-import type { ReadyServer } from "../../../gpu-runner/engines/comfyui/gate.ts";
+import type { ReadyServer } from "../../../gpu-runner/engines/comfyui/ready-server.ts";
 import { readObjectInfo } from "../../../gpu-runner/engines/comfyui/object-info.ts";
 import { abilitiesOf } from "../../../gpu-runner/engines/comfyui/version.ts";
 
