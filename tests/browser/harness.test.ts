@@ -180,7 +180,7 @@ describe("a page", () => {
       "stylesheet /style.css",
       "font /own.woff2",
     ]);
-    expect(total).toBe(sent() - before);
+    await expect.poll(() => sent() - before).toBe(total);
     expect(page.url()).toBe("about:blank");
     await close();
   });

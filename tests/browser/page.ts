@@ -182,7 +182,11 @@ export async function bytesOfFirstPaint(page: Page, url: string): Promise<FirstP
   const visit = await openPage(browser, lookOf(page), { javaScriptEnabled: false, storageState });
   try {
     const resources: Promise<FirstPaint["resources"][number]>[] = [];
+    const underWay = new Set<object>();
+    visit.context.on("request", (request) => PAINTED.has(request.resourceType()) && underWay.add(request));
+    visit.context.on("requestfailed", (request) => underWay.delete(request));
     visit.context.on("requestfinished", (request) => {
+      underWay.delete(request);
       if (!PAINTED.has(request.resourceType())) return;
       const kind = request.resourceType() as FirstPaint["resources"][number]["kind"];
       resources.push(
@@ -196,6 +200,8 @@ export async function bytesOfFirstPaint(page: Page, url: string): Promise<FirstP
     const response = await visit.page.goto(url, { waitUntil: "load" });
     if (!response?.ok()) throw new Error(`${url} answers ${response?.status()}.`);
     await visit.page.evaluate(() => document.fonts.ready.then(() => undefined));
+    // A font can be painted before the browser says that its request has finished.
+    while (underWay.size > 0) await visit.page.waitForTimeout(10);
     const all = await Promise.all(resources);
     return { total: all.reduce((sum, { bytes }) => sum + bytes, 0), resources: all };
   } finally {
